@@ -306,7 +306,7 @@ class TestUnregistering:
         own = (rows / "own.csv").read_bytes()
         result = run("unregister", "my_dino", "--yes")
         kept = next((rows / "measured").glob("my_dino.csv.unregistered-*"))
-        assert f"1 rows of results are kept in {kept}" in result.stdout
+        assert f"1 row of results is kept in {kept}" in result.stdout
         assert f"name it in {rows / 'own.csv'} are left out" in result.stdout
         assert (rows / "own.csv").read_bytes() == own
         with pytest.warns(ContentWarning, match=r"own.csv, line 2, .*found 'my_dino'.* this is left out"):

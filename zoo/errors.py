@@ -239,6 +239,24 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     return ", ".join(shown[:most]) + more
 
 
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A number of things; ``plural`` is by default the noun with an s.
+
+    >>> counted(1, "encoder"), counted(2048, "image"), counted(1, "image was", "images were")
+    ('1 encoder', '2,048 images', '1 image was')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def spanned(low: object, high: object) -> str:
+    """Two ends as a range; one of them where they are equal.
+
+    >>> spanned(3, 5), spanned(801, 801)
+    ('3 to 5', '801')
+    """
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def _join_or(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return names[0]

@@ -53,7 +53,7 @@ def test_submit_tells_the_branch_and_what_comes_next(repository: Path, home: Pat
     assert document(*arguments, "--dry-run")["commit"] is None
     said = run(*arguments)
     branch = git(repository, "branch", "--list", "contribution/*").strip()
-    assert f"1 rows of dino_vitS16 by Ann are on the branch {branch}" in said.stderr
+    assert f"1 row of dino_vitS16 by Ann are on the branch {branch}" in said.stderr
     assert f"git -C {repository} push origin {branch}" in said.stderr
     assert "There is a branch" not in said.stderr
     again = document("submit", "--to", str(repository), "--source", "Ann", "--branch", "second")

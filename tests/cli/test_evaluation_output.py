@@ -48,12 +48,12 @@ def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     assert choice["as_they_are"] == sum(each["as they are"] for each in tried) / 2
     assert choice["as_they_are"] > choice["error"] + 2 and not choice["cross_validated"]
     print_evaluation(found)
-    note = f"10-shot from {choice['as_they_are']:.1f} to {choice['error']:.1f} % ("
+    note = f"({choice['error']:.1f} for {choice['as_they_are']:.1f} %)"
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("preparing the features") == 1
+    assert printed.count(note) == printed.count("features are prepared as tuned") == 1
     print_many([found, found])
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("planted: preparing the features") == 2
+    assert printed.count(note) == printed.count("planted: features are prepared") == 2
     assert documented("zoo-logistic-3", tmp_path) == found  # from cached runs
 
 
@@ -67,10 +67,10 @@ MIXED = {"whitened 0.1": 3, "as they are": 2}
 
 @for_each(
     [
-        ((told(),), "10-shot from 20.3 to 15.7 % (whitened 0.1)"),
+        ((told(),), "10-shot whitened 0.1 (15.7 for 20.3 %)"),
         (
             (told(chosen={"standardised": 5}), told(error=18.26), told(chosen=MIXED)),
-            "10-shot from 20.3 to 15.7 % (standardised), 30-shot from 20.3 to 15.7 % (whitened 0.1 in 3 of 5 seeds)",
+            "10-shot standardised (15.7 for 20.3 %), 30-shot whitened 0.1 in 3 of 5 seeds (15.7 for 20.3 %)",
         ),
         ((None, told(as_they_are=None), told(error=None)), None),
     ],
@@ -82,7 +82,7 @@ def test_settings_are_named_where_the_error_moved_by_more_than_two_points(
     names = ("10-shot", "20-shot", "30-shot")
     errors = [{"setting": name, "preparation": one} for name, one in zip(names, by_setting, strict=False)]
     assert preparation_notes({"errors": errors}) == (
-        [] if note is None else [f"preparing the features lowers the tuning error: {note}"]
+        [] if note is None else [f"features are prepared as tuned (tuning error, for that as they are): {note}"]
     )
 
 

@@ -115,7 +115,10 @@ def test_images_that_cannot_be_read_are_named(saved: tuple[Path, dict[str, Any]]
     found = document("predict", str(saved[0]), str(folder), "--out", str(out), "--skip-corrupt")
     assert [Path(name).name for name in found["skipped"]] == ["bad.jpg"] and found["metrics"] is None
     assert [row["path"] for row in rows_of(out)] == ["good.png"]
-    assert "1 images could not be read" in run("predict", str(saved[0]), str(folder), "--skip-corrupt").output
+    assert (
+        "1 image could not be read and was left out"
+        in run("predict", str(saved[0]), str(folder), "--skip-corrupt").output
+    )
 
 
 def test_all_rows_of_a_new_table_are_predicted_with_labels_or_without(

@@ -143,3 +143,52 @@ def test_a_number_beside_which_the_others_have_no_digits_is_refused_with_row_and
         LogisticProbe(C=1.0).fit(x, y)
     x[7, 3] = 1e4  # as massive as some units of transformers
     assert (LogisticProbe(C=1.0).fit(x, y).predict(x) == y).mean() > 0.9
+
+
+def separable(n_classes: int = 10) -> tuple[Any, Any, Any]:
+    """240 images with 20 units, the same with units of sizes from 1e-6 to 1e6, and labels that planes tell apart."""
+    random = np.random.default_rng(2)
+    x = random.normal(size=(240, 20))
+    y = (x @ random.normal(size=(20, n_classes))).argmax(axis=1)
+    return x.astype(np.float32), (x * 10.0 ** random.uniform(-6, 6, size=20)).astype(np.float32), y
+
+
+PREPARATIONS = "as they are", "standardised", "whitened 1", "whitened 0.1", "whitened 0.001"
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_a_probe_chosen_on_its_own_images_ends_with_the_first_fit_that_has_no_error(n_classes: int) -> None:
+    x, _, y = separable(n_classes)
+    probe = LogisticProbe(preparations=PREPARATIONS, folds=5).fit(x, y, x_val=x.copy(), y_val=y.copy())
+    errors = [one["validation_error_percent"] for one in probe.path_]
+    assert errors.index(0.0) == len(errors) - 2  # the walk's last fit; that which goes on to the end follows
+    assert probe.report_["converged"]
+    assert len(probe.report_["preparations"]) == 1
+    assert (probe.predict(x) == y).all()
+
+
+def test_the_error_on_other_images_is_looked_for_beyond_a_fit_without_one() -> None:
+    x, _, y = separable()
+    again = LogisticProbe().fit(x, y, x_val=x[1:], y_val=y[1:])
+    errors = [one["validation_error_percent"] for one in again.path_]
+    assert errors.count(0.0) > 2
+
+
+def test_units_of_sizes_far_apart_take_few_iterations_once_many_were_needed() -> None:
+    _, x, y = separable()
+    probe = LogisticProbe(preparations=PREPARATIONS, folds=5).fit(x, y, x_val=x, y_val=y)
+    assert probe.report_["converged"]
+    assert probe.report_["validation_error_percent"] == 0.0
+    assert [one["converged"] for one in probe.path_] == [True] * len(probe.path_)
+    hard = next(place for place, one in enumerate(probe.path_) if one["iterations"] >= 200)
+    assert sum(one["iterations"] for one in probe.path_[hard + 1 :]) < 200
+
+
+def test_newtons_steps_end_where_the_others_would() -> None:
+    _, x, y = separable(3)
+    many = LogisticProbe(C=1e3, max_iter=100_000, tol=1e-3)
+    by_newton = LogisticProbe(C=1e3, tol=1e-8, precision="float64").fit(x, y)
+    assert by_newton.report_["converged"]
+    assert by_newton.report_["iterations"] < 1000
+    many.fit(x, y)
+    assert many.report_["objective"] >= by_newton.report_["objective"] * (1 - 1e-8)  # no fit is below the optimum

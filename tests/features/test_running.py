@@ -171,7 +171,7 @@ def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) 
     other = Featurising(batch_size=8, device="cpu", skip_corrupt=True)
     with pytest.raises(QueryError, match="were begun with batches of 4 images, got batches of 8 images; ask for"):
         done(setting_at(place, how=other))
-    with pytest.raises(QueryError, match="with 1 threads a worker, got 2 threads a worker"):
+    with pytest.raises(QueryError, match="with 1 thread a worker, got 2 threads a worker"):
         done(setting_at(place), resources=Resources(n_cpus=2))
 
 

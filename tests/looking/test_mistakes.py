@@ -122,6 +122,14 @@ def test_planted_wrong_labels_are_found_first(seed: int) -> None:
     assert find_wrong_labels(right, device="cpu").found == ()
 
 
+def test_a_probe_that_errs_on_most_images_cannot_tell_which_labels_are_wrong() -> None:
+    right = clusters(150)
+    drawn = replace(right, y=np.random.default_rng(0).permutation(right.y))
+    found = find_wrong_labels(drawn, chosen={"C": 1.0, "preparation": "as they are"}, device="cpu")
+    assert f"({found.n_found} of 150)" in found.cannot_tell and found.n_found > 60
+    assert find_wrong_labels(right, device="cpu").cannot_tell == ""
+
+
 def test_copies_and_groups_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     features = replace(
         clusters(60), groups=np.arange(60, dtype=np.uint64) // 3, contents=np.arange(60, dtype=np.uint64) // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,13 @@ def everything() -> Mistakes:
             found=tuple(judged(number, part="train") for number in range(9)),
         ),
     )
+
+
+def test_labels_that_cannot_be_told_to_be_wrong_are_not_shown() -> None:
+    found = everything()
+    assert found.wrong_labels is not None
+    blind = replace(found, wrong_labels=replace(found.wrong_labels, cannot_tell="It errs on half."))
+    assert "contradicted" in shown(found, None) and "contradicted" not in shown(blind, None)
 
 
 def shown(found: Mistakes, some: dict[str, ImageSet] | None) -> str:

@@ -545,8 +545,8 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
     if names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]:
         notes.append(
-            f"{counted(len(names), 'class', 'es')} ({named(names, 3)}) with one training image alone, so that none is "
-            "left to choose a probe's settings on"
+            f"{counted(len(names), 'class', 'classes')} ({named(names, 3)}) with one training image alone, so that "
+            "none is left to choose a probe's settings on"
         )
     groups = None
     if train.groups is not None and test.groups is not None:

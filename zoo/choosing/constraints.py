@@ -17,6 +17,7 @@ from ..cards.licences import LICENCE_WORDS, PERMISSIVE
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..cards.throughput import Device, Speed, device_named, images_per_second
 from ..errors import MissingExtra, QueryError, UnknownName
+from ..errors import counted as counted
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")
@@ -192,11 +193,6 @@ def as_bytes(n_bytes: float) -> str:
     return f"{short_number(n_bytes)}B"
 
 
-def counted(n: int, noun: str, plural: str = "s") -> str:
-    """A number and its noun, as in "1 encoder"."""
-    return f"{n:,} {noun}{'' if n == 1 else plural}"
-
-
 def named(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first ones of many.
 
@@ -245,10 +241,18 @@ def _known_licence(name: str) -> str:
     return known[name.casefold()]
 
 
+def exact_count(n: int) -> str:
+    """A count as people type it where that is exact: 100M, 22500k, 1234567."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if n % size == 0:
+            return f"{n // size}{letter}"
+    return str(n)
+
+
 def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: Callable[[float], str]) -> Filter:
     unit = option.removeprefix("--max-")
     return Filter(
-        f"{option} {words(limit)}",
+        f"{option} {limit if words is str else exact_count(limit)}",
         lambda one: of(one.card) <= limit,
         lambda card: f"{words(of(card))} {unit}",
         lambda card: of(card) / limit,

@@ -20,7 +20,7 @@ from ..cards.catalogue import catalogue
 from ..cards.costs import cost_of, memory_bytes
 from ..datasets import ImageData, ImageSet
 from ..encoders.costs import expected_images_per_second
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, counted
 from ..evaluation.evaluating import features_folder, runs_folder
 from ..features import Features, featurise, load_features
 from ..features.items import Featurising
@@ -138,7 +138,7 @@ class Ground:
         """The device in words, by which measured speeds are kept."""
         if self.device.startswith("cuda"):
             return str(torch.cuda.get_device_name(self.device))
-        return f"{self.device} of {platform.node() or 'this machine'}, {torch.get_num_threads()} threads"
+        return f"{self.device} of {platform.node() or 'this machine'}, {counted(torch.get_num_threads(), 'thread')}"
 
     def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
         """An encoder and its preprocessing; the last ones stay in memory."""
@@ -355,7 +355,7 @@ class ImageContender:
 
     @property
     def _speed_key(self) -> str:
-        return f"{self.ground.device_name}, {self.ground.how.precision}, {self.ground.how.n_workers} workers"
+        return f"{self.ground.device_name}, {self.ground.how.precision}, {counted(self.ground.how.n_workers, 'worker')}"
 
     def _known_speed(self) -> Speed | None:
         """What was measured before on this device; a damaged file counts as none."""

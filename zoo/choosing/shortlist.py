@@ -24,7 +24,7 @@ from ..analysis.traits import SLOPES, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED
 from ..cards.schema import EncoderCard, Missing
-from ..errors import QueryError, WeightsUnavailable
+from ..errors import QueryError, WeightsUnavailable, counted
 from ..optional import requires_extra
 from ..storage import is_offline
 from ..weights import care
@@ -144,11 +144,12 @@ def shortlist(
         entries = _diverse(passed, n, like, seed=seed)
     else:
         entries = [_entry(one, "you named it") for one in passed]
+    unfit = [] if isinstance(n, int) else [f"Left out: {named(some)}, {why}." for why, some in left_out.items() if some]
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,
         n_passed=len(passed),
-        notes=tuple(_notes(entries, left_out, like, image_px)),
+        notes=(*unfit, *_notes(entries, left_out, like, image_px)),
     )
 
 
@@ -425,10 +426,11 @@ def _notes(
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:
+            seen = counted(len(entries), "encoder sees", "encoders see")
             notes.append(
-                f"The images have about {image_px} pixels a side; {len(enlarged)} of {len(entries)} encoders see them "
-                f"enlarged to {min(enlarged)} pixels or more."
+                f"The images have about {image_px} pixels a side; {len(enlarged)} of {seen} them enlarged to "
+                f"{min(enlarged)} pixels or more."
             )
     if special := left_out.get(SPECIAL_REASON):
-        notes.append(f"Left out: {len(special)} encoders {SPECIAL_REASON}.")
+        notes.append(f"Left out: {counted(len(special), 'encoder')} {SPECIAL_REASON}.")
     return notes

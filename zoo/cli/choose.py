@@ -21,6 +21,7 @@ from .measure_options import (
     about_images,
     opened,
     require_page_at,
+    there,
 )
 from .options import (
     as_duration,
@@ -61,7 +62,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 
 
 @click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @click.option(
     "--encoders",
     default="12",
@@ -188,6 +189,9 @@ def _spelled(images: str, options: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
+_FEW = 3  # encoders that were dropped and are named, with the reason, unasked
+
+
 def _print(choice: Choice) -> None:
     from ..choosing import wording
 
@@ -199,8 +203,11 @@ def _print(choice: Choice) -> None:
     dropped = wording.dropped(choice)
     warnings = [*choice.plan.data.notes, *choice.notes]
     reading = [line for line in wording.reading(choice) if line not in warnings]
-    summary = f"{len(dropped)} encoders were dropped from the race; --verbose says why"
-    print_notes([*warnings, *[summary] * (bool(dropped) and not is_verbose())], [*dropped, *reading])
+    if len(dropped) > _FEW:
+        warnings += [f"{len(dropped)} encoders were dropped from the race; --verbose says why"] * (not is_verbose())
+    else:
+        warnings, dropped = [*warnings, *dropped], []
+    print_notes(warnings, [*dropped, *reading])
     print_command("in Python", choice.commands["load"])
     print_command("all label settings, and a probe that is kept", choice.commands["evaluate"])
 

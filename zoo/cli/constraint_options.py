@@ -10,7 +10,7 @@ import click
 
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
-from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
+from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, exact_count, known_cost
 from ..choosing.expectations import difficulties, known_domains
 from ..results.evidence import datasets
 from .options import as_count, as_memory, device_names, licences, with_options
@@ -90,7 +90,8 @@ def constraints_of(options: dict[str, Any], *, device: str | None, batch_size: i
 def spelled(constraints: Constraints) -> list[str]:
     """The options that ask for these constraints, as words of a command line that a shell takes."""
     usual, words = Constraints(), []
-    texts: dict[str, Callable[[Any], str]] = {"max_memory": as_bytes, "min_images_per_second": "{:g}".format}
+    texts: dict[str, Callable[[Any], str]] = {"max_memory": as_bytes, "max_parameters": exact_count}
+    texts["min_images_per_second"] = "{:g}".format
     for name in (*_NAMES, "device", "batch_size"):
         value = getattr(constraints, name)
         if value != getattr(usual, name):

@@ -34,6 +34,7 @@ from .measure_options import (
     settings_of,
     source_options,
     tell_first,
+    there,
     with_options,
 )
 from .options import encoder_names, refuse_idle
@@ -126,7 +127,7 @@ Examples:
 
 @click.command("curve", epilog=f"{DATA_HELP}\n\n{_EPILOG}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("spec", metavar="DATA")
+@click.argument("spec", metavar="DATA", callback=there)
 @partial(with_options, options=(*_WHAT, *DATA_OPTIONS, *_TRAINING, *_WORKERS))
 @click.option(
     "--out",

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..errors import CorruptImage, DataError
-from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options
+from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options, there
 from .options import with_options
 from .output import counted, json_option, print_json, print_notes, print_table, wrapped
 
@@ -26,7 +26,7 @@ Examples:
 
 
 @click.command("data", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @(lambda command: with_options(command, DATA_OPTIONS))
 @click.option(
     "--write",

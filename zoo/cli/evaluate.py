@@ -56,6 +56,7 @@ from .measure_options import (
     refuse_other_images,
     request_of,
     require_page_at,
+    there,
 )
 from .options import encoder_names, given_options, refuse_idle, with_options
 from .output import json_option, print_json, print_notes, say, wrapped
@@ -102,7 +103,7 @@ _SAVING = (
 
 @click.command("evaluate", epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @image_options
 @(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS, *PAGE_OPTIONS]))
 @click.option("--decompose", is_flag=True, help="Also the components of the full-shot error (Algorithm 1).")

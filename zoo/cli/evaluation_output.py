@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.schema import Missing
-from ..errors import ZooError
+from ..errors import ZooError, spanned
 from .measure_options import copies_document, groups_document, skipped_notes
-from .output import print_notes, print_table, wrapped
+from .output import counted, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -68,7 +68,8 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     important = [*_left_out(found["left_out"]), *_problems(found), *notes, *preparation_notes(found)]
     runs = [run for result in found["errors"] for run in result["runs"]]
     few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
-    tuning = f"probes with few labels were tuned on {few[0]:,} to {few[-1]:,} further training images" if few else ""
+    n_tuning = spanned(f"{few[0]:,}", f"{few[-1]:,}") if few else ""
+    tuning = f"probes with few labels were tuned on {n_tuning} further training images"
     unit = "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes"
     more = [f"{unit}; protocol {found['protocol']}", *[tuning] * bool(few), *law_notes]
     if has_law:
@@ -120,9 +121,9 @@ def _problems(found: Document) -> list[str]:
     runs = [run for result in _results_in(found) for run in result["runs"]]
     n_open = sum(run["report"].get("converged") is False for run in runs) + len(found.get("not_converged", ()))
     if n_open:
-        notes.append(f"{n_open} probes did not converge; see their reports with --json")
+        notes.append(f"{counted(n_open, 'probe')} did not converge; see their reports with --json")
     if not_kept := found.get("not_kept"):
-        notes.append(f"{len(not_kept)} measured probes could not be stored: {not_kept[0]}")
+        notes.append(f"{counted(len(not_kept), 'measured probe')} could not be stored: {not_kept[0]}")
     return notes + skipped_notes([f"{part}: {one}" for part, images in found["skipped"].items() for one in images])
 
 
@@ -134,7 +135,10 @@ _TELLING_POINTS = 2.0  # between the tuning errors of features as prepared and a
 
 
 def preparation_notes(found: Document) -> list[str]:
-    """A note on the label settings in which the preparation of the features moved the tuning error by much, if any."""
+    """A note on the label settings whose tuning error is much lower as tuned than of the features as they are, if any.
+
+    It claims no gain: the lowest of several errors on the same rows is lower in noise, too.
+    """
     said = []
     for one in found.get("errors", ()):
         tuned = one.get("preparation")
@@ -145,8 +149,8 @@ def preparation_notes(found: Document) -> list[str]:
         chosen, n = max(tuned["chosen"].items(), key=lambda one: one[1])
         n_seeds = sum(tuned["chosen"].values())
         where = "" if n == n_seeds else f" in {n} of {n_seeds} seeds"
-        said.append(f"{one['setting']} from {tuned['as_they_are']:.1f} to {tuned['error']:.1f} % ({chosen}{where})")
-    return [f"preparing the features lowers the tuning error: {', '.join(said)}"] if said else []
+        said.append(f"{one['setting']} {chosen}{where} ({tuned['error']:.1f} for {tuned['as_they_are']:.1f} %)")
+    return [f"features are prepared as tuned (tuning error, for that as they are): {', '.join(said)}"] if said else []
 
 
 def _results_in(found: Document) -> list[Document]:

@@ -20,6 +20,7 @@ from .measure_options import (
     opened_any,
     skipped_notes,
     split_words,
+    there,
 )
 from .options import encoder_names, given_options, with_options
 from .output import json_option, print_json, print_notes, print_table
@@ -55,7 +56,7 @@ VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays
 
 @click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES...")
+@click.argument("images", metavar="IMAGES...", callback=there)
 @image_options
 @click.option(
     "--split",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened
+from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened, there
 from .options import encoder_names, seed_option
 from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
 
@@ -49,7 +49,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 @click.command("layers", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("name", metavar="ENC", shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @image_options
 @click.option(
     "--resolutions",

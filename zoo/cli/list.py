@@ -12,6 +12,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
+from ..errors import spanned
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
@@ -230,7 +231,8 @@ def _select(
     if parsed is not None:
         found = satisfying(parsed, found)
     if sort_fact is None:
-        return found
+        is_glob = any(set(word) & set("*?[") for word in words)  # of words, the best matches come first
+        return sorted(found, key=lambda subject: subject.id.casefold()) if is_glob else found
     found = sorted_by(sort_fact, found, descending=descending)
     if sort_fact.is_risk:  # the order of one protocol says nothing of another
         order = [*protocol_marks(subject.summary for subject in found), ""]
@@ -442,7 +444,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     for one in found.places:
         mark = OTHER_PROTOCOL * (one.rank is None)
         ends = "" if one.interval is None else " to ".join(map(points, one.interval))
-        ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
+        ranks = ["-" if one.rank is None else str(one.rank), f"{spanned(one.lowest, one.highest)}{mark}", str(one.n)]
         words = FACTS[one.risk].other_name or one.risk
         rows.append([words, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]

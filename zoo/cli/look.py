@@ -23,6 +23,7 @@ from .measure_options import (
     images_of_files,
     opened,
     skipped_notes,
+    there,
 )
 from .options import ARGUMENTS, encoder_names, given_options, refuse_idle, seed_option, with_options
 from .output import counted, json_option, print_json, print_notes, print_table, say
@@ -70,7 +71,7 @@ def _queries(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, .
     "look", epilog=f"{IMAGES_HELP}  a folder or files of images without labels\n\n{_EXAMPLES}", no_args_is_help=True
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @click.option("--out", metavar="DIR", type=_FOLDER, help="Where everything goes.  [default: look-IMAGES]")
 @click.option("--split", "part", type=click.Choice([*SIDES]), default="val", show_default=True, help="Of image sets.")
 @click.option("--images", "n_images", type=_N, default=500, show_default=True, help="Of more a sample is seen.")

@@ -25,7 +25,7 @@ from ..datasets.opening import (
     is_table,
     kept_options,
 )
-from ..errors import QueryError, ResultsError, ZooError, listed
+from ..errors import QueryError, ResultsError, ZooError, counted, listed
 from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
@@ -386,6 +386,15 @@ def refuse_idle_columns(images: str) -> None:
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
+def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of images: a path at which there is nothing is refused at once, before PyTorch is imported."""
+    from ..datasets.opening import refuse_absent
+
+    for text in [value] if isinstance(value, str) else value:
+        refuse_absent(text)
+    return value
+
+
 def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images
@@ -533,7 +542,7 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
     notes, problem = [], ""
     if found.paths:
         known = f", {found.n_known} were there" if found.n_known else ""
-        notes.append(f"{found.n_new} rows added to {', '.join(map(str, found.paths))}{known}")
+        notes.append(f"{counted(found.n_new, 'row')} added to {', '.join(map(str, found.paths))}{known}")
     if n := len(found.differences):
         notes += map(str, found.differences)
         problem = (
@@ -574,9 +583,8 @@ def groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
 
 def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
-    if not images:
-        return []
-    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
+    read = counted(len(images), "image could not be read and was", "images could not be read and were")
+    return [f"{read} left out: {', '.join(images[:n_named])}"] if images else []
 
 
 def as_number(text: str | None) -> float | None:

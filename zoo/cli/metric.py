@@ -34,6 +34,7 @@ from .measure_options import (
     refuse_idle_source,
     refuse_other_images,
     settings_of,
+    there,
 )
 from .options import encoder_names, given_options, metric_names, refuse_idle, seed_option
 from .output import json_option, print_json, print_notes, print_table, say
@@ -64,7 +65,7 @@ Examples:
 
 @click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
-@click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, shell_complete=encoder_names)
+@click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, callback=there, shell_complete=encoder_names)
 @click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
 @image_options
 @click.option(

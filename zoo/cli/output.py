@@ -18,6 +18,7 @@ from unicodedata import east_asian_width
 import click
 
 from ..cards.schema import Missing
+from ..errors import counted as counted
 from ..errors import listed as listed
 from ..errors import visible
 
@@ -281,15 +282,6 @@ def _lines(text: str, first: str = "", rest: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def counted(n: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "encoder"), counted(2048, "image")
-    ('1 encoder', '2,048 images')
-    """
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def size(n_bytes: float) -> str:

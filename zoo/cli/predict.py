@@ -30,9 +30,10 @@ from .measure_options import (
     skipped_notes,
     source_options,
     tell_first,
+    there,
 )
 from .options import given_options, with_options
-from .output import json_option, print_json, print_notes, print_table, say
+from .output import counted, json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
@@ -55,7 +56,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 
 @click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("images", metavar="IMAGES...", nargs=-1, required=True)
+@click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=there)
 @click.option(
     "--out",
     metavar="FILE.csv",
@@ -101,7 +102,7 @@ def predict_command(
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
     asked = _asked(images, probe, options, part=part)
     parts: list[Predictions] = []
-    say(f"{len(asked.images):,} images through {probe.encoder}")
+    say(f"{counted(len(asked.images), 'image')} through {probe.encoder}")
     with _written(out, probe) as rows:
 
         def keep(found: Predictions) -> None:
@@ -168,7 +169,7 @@ def _write_page(
     many = [[name or "(none)", f"{count:,}"] for name, count in counts.most_common(_MOST_COUNTED)]
     answer = "No image is readable."
     if names:
-        answer = f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
+        answer = f"{counted(len(names), 'image')}, {many[0][1]} of them predicted as {many[0][0]}."
     if names and y is not None and probe.kind == "classes":
         n_wrong = int((p.argmax(axis=1) != y).sum())
         answer = f"{n_wrong:,} of {len(names):,} images are predicted wrongly: {100 * n_wrong / len(names):.1f} %."

@@ -92,6 +92,7 @@ Examples:
 @click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
 @constraint_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
+@click.option("--offline", is_flag=True, hidden=True)  # of zoo choose
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
 @click.option("--include-wrong", is_flag=True, help="With --measured, also measurements that an erratum leaves out.")
 @json_option
@@ -103,6 +104,7 @@ def recommend_command(
     only_measured: bool,
     by: str | None,
     top: int,
+    offline: bool,
     include_gone: bool,
     include_wrong: bool,
     device: str | None,
@@ -121,6 +123,8 @@ def recommend_command(
     --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
     command that measures the first three networks on your images.
     """
+    if offline:
+        raise click.UsageError("Got --offline, but ranking downloads nothing: leave it out, or give it to zoo choose.")
     constraints = constraints_of(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
-from ..errors import CardError, MissingExtra, QueryError, ZooError
+from ..errors import CardError, MissingExtra, QueryError, ZooError, counted
 from .facts import chosen
 from .options import encoder_names, yes_option
 from .output import (
@@ -196,7 +196,8 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
     for one in done:
         text = f"Unregistered {one.encoder}; freed {size(one.freed_bytes)}."
         if one.kept_rows:
-            text += f" Its {one.n_rows:,} rows of results are kept in {one.kept_rows[0]}, which nothing reads."
+            rows = counted(one.n_rows, "row of results is", "rows of results are")
+            text += f" Its {rows} kept in {one.kept_rows[0]}, which nothing reads."
         if one.stray_rows:
             text += f" Rows that name it in {', '.join(map(str, one.stray_rows))} are left out from now on."
         click.echo(wrapped(text))

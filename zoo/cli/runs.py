@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, spanned
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
 from ..files import cache_folder, local_folder
 from ..storage import Place, place_at
 from .engine_options import PROCESS_OPTIONS
 from .options import with_options
-from .output import NothingFound, json_option, print_json, print_notes, print_table, size, wrapped
+from .output import NothingFound, counted, json_option, print_json, print_notes, print_table, size, wrapped
 
 _EXAMPLES = """\b
 Examples:
@@ -234,13 +234,13 @@ class _Seen:
             if facts[name]:
                 click.echo(f"\n{heading}")
             for one in facts[name][:_FIRST]:
-                images = f", images {one['images'][0]:,} to {one['images'][1] - 1:,}" if "images" in one else ""
+                images = f", images {spanned(one['images'][0], one['images'][1] - 1)}" if "images" in one else ""
                 batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
                 click.echo(wrapped(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
                 for number, sentence in enumerate(one.get("tries", ()), 1):
                     click.echo(wrapped(f"    try {number}: {sentence}"))
         n_more = sum(max(0, len(found) - _FIRST) for found in (self.missing, *map(facts.__getitem__, _HEADINGS)))
-        notes = [f"{n_more:,} more entries: --json"] * bool(n_more)
+        notes = [f"{counted(n_more, 'more entry', 'more entries')}: --json"] * bool(n_more)
         for writer in record.writers:
             offset = writer.facts["clock_offset_s"] or 0.0
             is_off = abs(offset) > CLOCKS_DIFFER_S
@@ -250,7 +250,7 @@ class _Seen:
                 notes.append(f"{writer.facts['writer']} ({writer.facts['engine']}): {writer.state}{sentence}{clock}")
         if facts["skipped"]:
             names = ", ".join(f"{one['part']}: {one['image']}" for one in facts["skipped"])
-            notes.append(f"{facts['n_skipped']:,} images could not be read and were left out: {names}")
+            notes.append(f"{counted(facts['n_skipped'], 'image')} could not be read and left out: {names}")
         for kind, told in (("marked", "computes with other versions"), ("refused", "was not used: other versions")):
             notes += [f"{worker} {told} ({differ})" for worker, differ in facts[kind].items()]
         print_notes(notes)

@@ -293,7 +293,7 @@ def submit_command(
     left = len(done.numbers) - _LISTED
     would = "would be" if done.commit is None else "are"
     of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
-    notes = [f"{done.n_rows:,} rows of {of} by {done.source} {would} on the branch {done.branch}"]
+    notes = [f"{counted(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
     notes += [f"{done.n_bare:,} rows without provenance were left out"] * bool(done.n_bare)
     notes += [f"{done.n_known:,} rows are there already"] * bool(done.n_known)
     notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import time
 import tomllib
@@ -95,6 +96,7 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
     """
     cards = chosen(names, condition)
     outcomes = []
+    logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)  # the answer says what was not reached
     for number, card in enumerate(cards, start=1):
         if not dry_run:
             announce(number, len(cards), card.id)
@@ -136,9 +138,10 @@ def require_all(outcomes: Iterable[Outcome]) -> None:
     """Ends with exit code 1 if anything failed, with the reasons."""
     outcomes = list(outcomes)
     by_reason: dict[str, list[str]] = {}
+    unreached = "; ".join(dict.fromkeys(why for one in outcomes for why in one.unreached))  # all hosts in one line
     for one in outcomes:
         if one.state == "failed":
-            by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
+            by_reason.setdefault(unreached if one.unreached else one.reason, []).append(one.card.id)
     if by_reason:
         n_failed = sum(map(len, by_reason.values()))
         reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from ..errors import DataError, listed
+from ..errors import DataError, counted, listed
 from ..optional import requires_extra
 from .folders import joined
 from .images import ImageData, ImageSet, digest, indicators_of, with_copies
@@ -193,7 +193,8 @@ def class_notes(data: ImageData) -> list[str]:
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
     if missing := sorted(missing_labels(n_of)):
         n, those = sum(n_of[name] for name in missing), listed(map(repr, missing))
-        notes.append(f"{n:,} images have {what} that may stand for no label, {those}; leave them out if they do")
+        some = counted(n, "image has", "images have")
+        notes.append(f"{some} {what} that may stand for no label, {those}; leave them out if they do")
     absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
         has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")

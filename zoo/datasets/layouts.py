@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, QueryError, listed
+from ..errors import DataError, QueryError, counted, listed
 from ..optional import requires_extra
 from .annotations import join_tables, labels_beside, read_annotations, read_coco, yolo_names, yolo_table
 from .folders import ImageTree, files_image_set, lacks_a_part, list_tree, only_one, parts_among
@@ -272,7 +272,8 @@ def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> Fold
     else:
         second, n = _solved(top.filled[val], solution, first.by_class)
         meaning = f"{train}/ with a folder per class, and {val}/ with labels of {solution.name}"
-        notes += [f"{n:,} images of {val}/ that {solution.name} does not name are left out"] * bool(n)
+        unnamed = f"of {val}/ that {solution.name} does not name"
+        notes += [counted(n, f"image {unnamed} is", f"images {unnamed} are") + " left out"] * bool(n)
     known = {plain_text(name).casefold() for name in first.by_class}
     if (hint := look.hint()) and known.isdisjoint(plain_text(name).casefold() for name in second.by_class):
         raise DataError(
@@ -337,7 +338,7 @@ def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
         n -= sum(map(len, by_class.values()))
         split_name, left_out = ("train", look.all_left_out()) if part == "train" else ("val", Counter())
         parts.append(ImagePart(root=look.top.path, split=split_name, by_class=by_class, left_out=left_out))
-    notes = [f"{n:,} images outside these parts of the classes are left out"] * bool(n)
+    notes = [f"{counted(n, 'image')} outside these parts of the classes {'is' if n == 1 else 'are'} left out"] * bool(n)
     return FolderLayout(meaning=f"{pair} in each folder of a class", parts=tuple(parts), notes=tuple(notes))
 
 
@@ -378,7 +379,7 @@ def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayou
     table = join_tables(tables, look.chain[0].path) if len(tables) > 1 else next(iter(tables.values()))
     at = table.usual(IMAGE_NAMES)
     n = sum(tree.n for tree in places.values()) - len(set(table.columns[at or 0]))
-    notes = [f"{n:,} images without a label there are left out"] * (n > 0)
+    notes = [counted(n, "image without a label there is", "images without a label there are") + " left out"] * (n > 0)
     files = ", ".join(os.path.relpath(one.file, look.chain[0].path) for one in tables.values())
     meaning = f"labels of {files}" if tables is not yolo else "labels of YOLO's text files in labels/"
     return FolderLayout(meaning=meaning, table=table, notes=tuple(notes))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage
+from ..errors import CorruptImage, counted, spanned
 from .imagefiles import DICOM, Spread, find_range, left_out_note, pick_evenly, say_number
 from .rgb import DROP, WHITE, Scale
 
@@ -24,13 +24,14 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
     notes = []
     if turned := Counter(one.orientation for one in stored if one.orientation > 1):
         by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
-        notes.append(f"{turned.total():,} images were turned upright, as EXIF says ({by})")
+        notes.append(f"{counted(turned.total(), 'image was', 'images were')} turned upright, as EXIF says ({by})")
     scale = next((reading.scale for reading in readings if reading.scale is not None), None)
     for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
         spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
         notes.append(_on_values(kind, n, list(spreads.values()), scale))
     if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
-        notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
+        some = counted(len(framed), "image has", "images have")
+        notes.append(f"{some} several frames, such as {framed[0]!r}; the first is shown")
     for remark, n in Counter(one.remark for one in stored if one.remark).items():
         notes.append(f"{n:,} image{'s' * (n > 1)} {remark}")
     if n := sum(one.is_transparent for one in stored):
@@ -75,7 +76,7 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     elif last - first < 0.5 * (high - low):  # a few values are far from the others
         proposed = first, last
     return (
-        f"{note}; {looked} that were looked at hold {say_number(low)} to {say_number(high)}, of which nearly all "
+        f"{note}; {looked} that were looked at hold {spanned(say_number(low), say_number(high))}, of which nearly all "
         f"become {n_levels} of 256 shades: --scale {say_number(proposed[0])},{say_number(proposed[1])} would use all "
         "of them"
     )

@@ -518,13 +518,19 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
             f"The file {text!r} is of no kind that image sets are in; expected {', '.join(ENDINGS)}, or a folder of "
             f"images{remedy}."
         )
-    if ":" not in text and ("/" in text or text.startswith((".", "~"))):
-        raise QueryError(
-            f"There is no folder or file {text!r}; expected a folder of images, or a file {', '.join(ENDINGS)}."
-        )
+    refuse_absent(text)
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
     hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
     raise UnknownName(what, text, words, hint=hint)
+
+
+def refuse_absent(text: str) -> None:
+    """Refuses a path at which there is nothing; patterns, addresses and plain words, which may be names, pass."""
+    is_path = "/" in text or text.startswith((".", "~"))
+    if is_path and not set(text) & set(":*?[{") and not os.path.exists(text):
+        raise QueryError(
+            f"There is no folder or file {text!r}; expected a folder of images, or a file {', '.join(ENDINGS)}."
+        )
 
 
 def _kind_of_folder(folder: Path) -> str:

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..optional import requires_extra
 from .images import ImageSet
 
@@ -237,7 +237,7 @@ def in_parts(whole: ImageSet, columns: Mapping[str, Sequence[str]]) -> list[Imag
     rows = rows_of_parts(found.parts)
     notes = [*found.notes]
     if found.columns and (n := len(whole) - sum(map(len, rows.values()))):
-        notes.append(f"{n:,} images of other parts are left out")
+        notes.append(counted(n, "image of other parts is", "images of other parts are") + " left out")
     noted = replace(whole, reading=whole.reading.with_notes(notes))
     if not found.columns:
         return [noted]

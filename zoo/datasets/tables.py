@@ -20,7 +20,7 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, QueryError, listed
+from ..errors import DataError, QueryError, counted, listed
 from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .folders import files_image_set, list_tree
@@ -159,7 +159,8 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
         *joined,
     ]
     if n := len(table) - sum(n_of.values()):
-        notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
+        of_test = counted(n, "image of the part 'test' is", "images of the part 'test' are")
+        notes.append(f"{of_test} left out, for there are some of 'val'")
     notes += [] if asked.is_unlabelled else _notes(table, asked, at_label, taken)
     kept = _distinct(table, rows, files, n_train, labels, groups)
     if n := len(rows) - len(kept):
@@ -317,7 +318,7 @@ def _without_ignored(table: Table, asked: Request, at: int | None, parts: Rows) 
         raise QueryError(
             f"{some} of {table.file} have the label {shown} in {table.header[at]!r}; expected some of them."
         )
-    notes = [f"{n_out:,} images with the label {shown} are left out"]
+    notes = [f"{counted(n_out, 'image')} with the label {shown} {'is' if n_out == 1 else 'are'} left out"]
     if gone := [part for part, rows in kept.items() if not len(rows)]:
         notes.append(f"no image of the part {gone[0]!r} has another label: some of the others are tested on")
         kept = {"all": kept["train"]}

@@ -33,7 +33,7 @@ from .arrays import (
     table_of,
     width_checked,
 )
-from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, located
+from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, is_settled, located
 from .logistic_solver import centred_and_scaled
 from .preparing import AS_THEY_ARE, Preparations, Prepared, cross_validated, folds_of, strength_of
 from .threads import threads_for
@@ -214,9 +214,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none, ends
         when validation is past its best by one value of C (by log loss; two by error), but not before half of the
         features' directions count and the probe beats guessing; or when the training images are fitted to 1e-5 nats
-        each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of their row in
-        ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the best three
-        is interpolated and fitted until it has converged.
+        each, or, where they are the validation images too, without an error. It goes the other way if the first was the
+        best. These fits stop at 3e-3 (``tol`` of their row in ``path_``) as float32 sees it. A later, second optimum
+        would be missed. Then the best C between the best three is interpolated and fitted until it has converged.
     select : {"error", "log_loss"}
         What is minimised on the validation images. Of equal errors the lower log loss wins, then stronger
         regularisation.
@@ -325,6 +325,12 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         elif self.C is None and validation is None and self.folds:
             self._fit_folds(rows, numbers, groups)
         else:
+            if validation is not None and np.array_equal(validation[1], numbers) and np.array_equal(rows_val, rows):
+                self._fit_held_out(self._fit_path, rows, numbers, (rows, numbers))
+                is_settled = any(one["validation_error_percent"] == 0.0 for one in self.path_)
+                if not is_settled or np.array_equal(self.predict(rows), labels):
+                    return self
+                validation = rows.view(), numbers  # rounding has brought an error back: the whole path, then
             self._fit_held_out(self._fit_path, rows, numbers, validation)
         return self
 
@@ -451,6 +457,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     best = one
                 else:
                     spent.add(one.path)
+                if is_settled(one.path, one.key[0]):
+                    break
                 del one  # its rows are as large as the features
             assert best is not None
             fit = finished(best.path, best.found) if isinstance(best.found, Located) else best.found

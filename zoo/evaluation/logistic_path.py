@@ -96,6 +96,7 @@ class Validation:
 
     z: Tensor  # (n_val, rank + 1)
     y: Tensor  # (n_val,), -1 where the class is none of the training data's
+    is_training: bool = False  # the training images themselves, as for the error that a probe has on them
 
     def logits(self, parameters: Tensor) -> Tensor:
         """(n_classes, rank + 1) -> (n_val, n_classes)."""
@@ -227,7 +228,8 @@ class RegularisationPath:
         if penalty > _STRONG_PENALTY * self.largest:
             return self._measured(self._in_basis(self.exact.under_a_strong_penalty(penalty), penalty))[0]
         is_float32 = self.basis.axes.dtype == torch.float32
-        if is_float32 and penalty < _LEAST_PENALTY_IN_FLOAT32:
+        is_hard = self.solver.is_hard or (self._wide is not None and self._wide[1].is_hard)
+        if is_float32 and (is_hard or penalty < _LEAST_PENALTY_IN_FLOAT32):
             return self._in_float64(replace(start, penalty=penalty), tol)
         point = self.solver.minimise(start, penalty, tol=tol, max_iterations=self.max_iterations, along=along)
         if point.converged or not point.stalled or not is_float32:
@@ -263,6 +265,7 @@ class RegularisationPath:
     def _in_float64(self, point: Point, tol: float) -> Point:
         """A fit that goes on from a point in the basis of float64, as far as there are iterations left."""
         basis, solver = self._wide = self._wide or self._widened()
+        solver.is_hard |= self.solver.is_hard
         start = solver.at(basis.parameters(self._weights(point)), point.penalty)
         start.iterations = point.iterations
         left = max(0, self.max_iterations - point.iterations)
@@ -354,6 +357,16 @@ class Folds:
 
 
 AnyPath = RegularisationPath | Folds
+
+
+def is_settled(path: AnyPath, error: float) -> bool:
+    """Whether no other fit can have fewer errors: those counted are on the training images, and there are none.
+
+    Under weaker penalties only the log loss falls, without an end, for its infimum is at infinite weights.
+    """
+    return error == 0.0 and path.select == "error" and path.validation is not None and path.validation.is_training
+
+
 _BETTER_LOG_LOSS = 0.005  # share by which a loose fit must be better than the final one to be fitted to the end
 _N_BETWEEN = 8  # interpolated penalties between two neighbours of the best
 _FITTED_NATS = 1e-5  # objective per image at which the walk has reached its weak end
@@ -420,7 +433,8 @@ def _walked(path: AnyPath, most: int) -> list[Fit]:
         for place, fit in enumerate(fits[:-2]):  # logits are large: only the best, its neighbours and the last two
             if abs(place - best) > 1:
                 fit.logits, fit.point.logits = None, fit.point.logits[:0]
-        if fits[-1].point.objective < _FITTED_NATS * path.problem.n:
+        is_fitted = fits[-1].point.objective < _FITTED_NATS * path.problem.n
+        if is_fitted or is_settled(path, fits[-1].record.validation_error_percent):
             break
         penalty /= STEP
     while best == 0 and len(fits) < max(most - 1, 1):

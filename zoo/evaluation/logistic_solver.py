@@ -501,6 +501,8 @@ _VISIBLE_DECREASE = {torch.float32: 1e-6, torch.float64: 1e-13}
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
 _SHORT_STEP = 0.1  # of a direction, below which the remembered curvature is dropped
 _RENEWED_FIRST, _RENEWED_EVERY = 3, 4  # iterations in which the preconditioner is renewed: it changes slowly
+_MANY_ITERATIONS = 200  # after which small problems take Newton's steps: units of most different scales, as a rule
+_SMALL_HESSIAN = 1 << 10, 1 << 23  # parameters, and parameters times images
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -528,6 +530,9 @@ class Solver:
         self.preconditioner = Preconditioner(problem)
         self.memory = Memory()
         self._space: _Space | None = None
+        size = problem.n_classes * problem.z.shape[1]
+        self._is_small = size <= _SMALL_HESSIAN[0] and size * problem.n <= _SMALL_HESSIAN[1]
+        self.is_hard = False  # small, and a fit took many iterations: Newton's steps from then on, in float64
 
     def cold(self, penalty: float) -> Point:
         """A start with weights 0 and the log frequencies as intercepts."""
@@ -580,7 +585,12 @@ class Solver:
             if along is not None:
                 step, move, along = *along, None
             else:
-                step = memory.direction(full, self.preconditioner)
+                self.is_hard |= self._is_small and start.iterations + iterations >= _MANY_ITERATIONS
+                if self.is_hard and logits.dtype == torch.float32:
+                    stalled = True
+                    break
+                newton = self._newton_step(full, residuals, ridge) if self.is_hard else None
+                step = memory.direction(full, self.preconditioner) if newton is None else newton
                 move = None
             slope = dot(full, step)
             if slope >= 0.0:
@@ -624,6 +634,24 @@ class Solver:
             converged=converged,
             stalled=stalled,
         )
+
+    def _newton_step(self, full: Tensor, residuals: Tensor, ridge: Tensor) -> Tensor | None:
+        """The gradient (n_classes, rank + 1) over the whole Hessian; None if that has no Cholesky factor.
+
+        Blocks of the Hessian are sum_i p_ia (1[a = b] - p_ib) z_i z_i', plus the penalty.
+        """
+        z, p = self.problem.z, residuals.clone()
+        p.view(-1)[self.problem.place] += 1.0
+        tall = (p[:, :, None] * z[:, None, :]).flatten(1)  # (n, n_classes * (rank + 1))
+        hessian = -(tall.T @ tall)
+        for a, block in enumerate(hessian.view(*full.shape, *full.shape).unbind()):
+            block[:, a] += z.T @ (z * p[:, a, None])
+        # The diagonal's last digits go to what adds up to nothing: the same intercept for all classes
+        hessian.diagonal().add_(ridge.repeat(len(full))).mul_(1.0 + _LEAST_CURVATURE)
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        if bool(failed):
+            return None
+        return torch.cholesky_solve(full.view(-1, 1), factor).view(full.shape).neg()
 
     def _gap(self, full: Tensor, penalty: float) -> tuple[float, float]:
         """Bound of the objective's excess, and the gradient's norm; the intercepts count by their curvature."""

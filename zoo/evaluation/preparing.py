@@ -97,7 +97,7 @@ class Preparations:
         prepared, judge = self.prepared(name), None
         if validation is not None:
             labels = torch.as_tensor(validation[1], device=self.device)
-            judge = Validation(self.coordinates(prepared, validation[0]), labels)
+            judge = Validation(self.coordinates(prepared, validation[0]), labels, is_training=validation[0] is self.x)
         factor = (2.0 if self.n_classes == 2 else 1.0) / prepared.basis.scale**2
         path = RegularisationPath(
             prepared.basis, prepared.problem, prepared.exact, judge, c_times_penalty=factor, **options

@@ -219,7 +219,7 @@ def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
 
 
-_IN_WORDS = {"batch_size": "batches of {} images", "n_threads": "{} threads a worker", "stored": "{} stored"}
+_IN_WORDS = {"batch_size": "batches of {} image{}", "n_threads": "{} thread{} a worker", "stored": "{} stored"}
 _AT_ONCE = 16  # folders of features that are looked at
 
 
@@ -251,8 +251,8 @@ def require_one_setting(
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(place, HOW, error) from error
         if differing:
-            words = (" and ".join(_IN_WORDS[one].format(facts[one]) for one in differing) for facts in (there, wanted))
-            begun, got = words
+            some = [(_IN_WORDS[one], there[one], wanted[one]) for one in differing]
+            begun, got = (" and ".join(one[0].format(one[k], "s" * (one[k] != 1)) for one in some) for k in (1, 2))
             raise QueryError(
                 f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
                 "place, or remove these features."

@@ -18,7 +18,7 @@ from ..drift import full_precision
 from ..encoders.preprocess import geometry
 from ..encoders.processor import fast_forward
 from ..encoders.sizes import preprocess_at
-from ..errors import DataError, QueryError, UnknownName
+from ..errors import DataError, QueryError, UnknownName, counted
 from ..evaluation.arrays import Array
 from ..features.computing import device_for, featurise, in_layout
 from ..loading import load as load_encoder
@@ -224,7 +224,7 @@ def look(
     place: tuple[float, float] | None = None  # of the marked patch, from the middle, in shorter sides of the image
     for name in names:
         encoder, preprocess = loaded(name)
-        tell(f"{name}: features of {len(images):,} images")
+        tell(f"{name}: features of {counted(len(images), 'image')}")
         found = featurise(encoder, preprocess, images, name=name, progress=progress(), **how)
         x = np.asarray(found.x)
         card = catalogue()[name].preprocess
@@ -235,7 +235,7 @@ def look(
             skipped = [images.names[one] for one in gone]
             images = images.subset(np.delete(np.arange(len(images)), gone), split=images.split)
             shown, asked = _shown(images, queries, per_class, notes)
-        tell(f"{name}: maps of {len(shown)} images")
+        tell(f"{name}: maps of {counted(len(shown), 'image')}")
         patches = among = None
         try:
             maps = _maps(encoder, preprocess, images, shown, layer, how.get("device"))

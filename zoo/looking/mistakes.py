@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 N_FOLDS = 5
 N_CONFIDENT, N_BOUNDARY, N_PAIRS, N_OF_PAIR = 16, 8, 4, 8  # images and pairs of classes in a record
+MOST_ERROR = 40.0  # percent, out of sample, above which a probe's mistakes are not told from wrong labels
 MOST_LISTED = 1000  # labels to check that are named, the first ones of their ranking
 
 
@@ -70,6 +71,7 @@ class WrongLabels:
     n_found: int
     n_confident: int  # of these, by confident learning; see contradicted
     found: tuple[Judged, ...]  # the first MOST_LISTED, by ``probability`` / ``label_probability``
+    cannot_tell: str = ""  # why these say nothing of labels, in a sentence: the probe's own error is too large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +250,9 @@ def find_wrong_labels(
 
     Copies and groups are in one fold. The settings of the probe ("C", "preparation") are ``chosen`` once for all folds,
     by default on a part that is held out: that costs one fit a fold, and little honesty, for two settings cannot learn
-    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them.
+    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them. Where
+    more than :data:`MOST_ERROR` percent of labels are contradicted, the probe's own error on images that it was not
+    trained on, most are its mistakes: ``cannot_tell`` says so.
     DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
     """
     make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
@@ -268,7 +272,13 @@ def find_wrong_labels(
     rows, n_confident = contradicted(p[known], y[known])
     first = tuple(map(every.judged, known[rows[:MOST_LISTED]].tolist()))
     n = {"n_judged": len(known), "n_folds": len(folds), "n_found": len(rows), "n_confident": n_confident}
-    return WrongLabels(**n, found=first)
+    error, why = 100 * len(rows) / max(len(known), 1), ""
+    if error > MOST_ERROR:
+        why = (
+            f"Which labels are wrong cannot be told: the probe errs on {error:.0f} % of the images that it was not "
+            f"trained on ({len(rows):,} of {len(known):,}), and above {MOST_ERROR:g} % most are its own mistakes."
+        )
+    return WrongLabels(**n, found=first, cannot_tell=why)
 
 
 # --- near duplicates -------------------------------------------------------------------------------------------------
@@ -356,6 +366,7 @@ def mistakes_of(
         try:
             how: dict[str, Any] = {"chosen": probe.about["chosen"], "protocol": protocol, "tested": each[0]}
             wrong = find_wrong_labels(train, **how, seed=seed, device=device)
+            notes += filter(None, [wrong.cannot_tell])
         except DataError as error:
             notes.append(f"Labels are not checked: {error}")
     near = find_near_duplicates(train, test, device=device)

@@ -83,7 +83,7 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
         text = "Pairs with the most mistakes between them, both directions together; the most confident images."
         sections.append(make_section("Classes taken for each other", text, *rows.items()) | {"is_halved": True})
     sections.append(_boundary(found.boundary))
-    if (wrong := found.wrong_labels) is not None:
+    if (wrong := found.wrong_labels) is not None and not wrong.cannot_tell:
         text = (
             f"{wrong.n_found:,} of {wrong.n_judged:,} labels are contradicted by a probe that never saw the image "
             f"({wrong.n_folds}-fold cross-validation over training images, settings chosen once; test images by the "

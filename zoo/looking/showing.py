@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError, StoreError
+from ..errors import QueryError, StoreError, counted
 from ..evaluation.arrays import Array
 from ..evaluation.drawing import new_figure, style
 from ..files import replaced
@@ -269,7 +269,8 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
         )
         if len(text.encode()) <= MOST_BYTES:
             return text, notes
-    shown_of = f"{len(found.queries)} queries and {len(found.images):,} images under {len(among)} encoders"
+    shown_of = f"{counted(len(found.queries), 'query', 'queries')} and {len(found.images):,} images under "
+    shown_of += counted(len(among), "encoder")
     raise QueryError(
         f"What is shown of {shown_of} does not fit on a page of 3 MB; ask for fewer (--queries, --images)."
     )

@@ -6,8 +6,8 @@ A verdict is computed, never written down. One rule decides every number, and th
 * it is *corrected* if the rows settle that the printed one is wrong: the paper's own computation, fault included, gives
   the printed number; or that is a misprint, or cut off where it should have been rounded; or a count;
 * it is *compatible* if the printed number is of other encoders, folds or random splits than ours and lies within our
-  95 % interval over these, which is no wider than 1, the size of half of all correlations and of a whole variance
-  (100 where it is in percent);
+  95 % interval over these, which is no wider than half a unit, a quarter of all correlations and half of a variance
+  (50 where it is in percent);
 * it is *not reproducible* if nothing of this holds, or if what it needs was never published.
 
 A statement agrees if it holds on our rows, is corrected if it held by the paper's own computation with a fault or if
@@ -139,7 +139,7 @@ def stated(estimate: Estimate, digits: int = 2, *, unit: str = "", is_turned: bo
     return f"{text} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-WIDEST = 1.0
+WIDEST = 0.5
 """Width of a 95 % interval of a correlation or a share of variance beyond which it holds nearly anything."""
 Interval = tuple[float | None, float | None]
 _NUMBER = re.compile(r"([<>]?)\s*([+-]?\d*\.?\d+)(?:e([+-]?\d+))?(\s*%)?$")
@@ -178,7 +178,7 @@ def is_cut_off(printed: str, value: float) -> bool:
 def is_compatible(printed: str, interval: Interval | None, *, widest: float = WIDEST) -> bool:
     """True if the printed number lies within an interval that is no wider than ``widest``.
 
-    >>> is_compatible("0.26", (-0.04, 0.35)), is_compatible("0.42", (-0.04, 0.35)), is_compatible("0.42", (-0.8, 0.8))
+    >>> is_compatible("0.26", (-0.04, 0.35)), is_compatible("0.42", (-0.04, 0.35)), is_compatible("0.42", (0.1, 0.8))
     (True, False, False)
     """
     bound, number, _ = _read(printed)

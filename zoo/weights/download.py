@@ -126,7 +126,8 @@ def fetch(
     if is_offline():
         raise WeightsUnavailable(
             f"The file at {shown(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
-            "ZOO_OFFLINE once, or give the path of a copy."
+            "ZOO_OFFLINE once, or give the path of a copy.",
+            unreached=["ZOO_OFFLINE forbids to fetch; unset it once"],
         )
     _check_address(url, expected)
     if reason := no_answer(url):

@@ -80,7 +80,8 @@ def fetch_hub(resolved: Source, *, expected: Expected) -> Fetched:
     lacking = f"The file at {resolved.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
     if forbidden:
         raise WeightsUnavailable(
-            f"{lacking}, and {forbidden} forbids to fetch it; unset {forbidden} once, or give the path of a copy."
+            f"{lacking}, and {forbidden} forbids to fetch it; unset {forbidden} once, or give the path of a copy.",
+            unreached=[f"{forbidden} forbids to fetch; unset it once"],
         )
     raise WeightsUnavailable(
         f"{lacking}, and {shown(constants.ENDPOINT)} could not be asked for it ({reason}); check the network and try "

@@ -77,15 +77,35 @@ def require_rows(n: int, least: int, name: str, *, needed_for: str) -> None:
 def require_varied(z: Array, name: str, *, needed_for: str) -> None:
     """Refuse features that are the same in every row."""
     if all(bool((z[start : start + 512] == z[:1]).all()) for start in range(0, len(z), 512)):  # ends with the first
-        raise collapsed(len(z), name, needed_for)
+        raise collapsed(len(z), name, needed_for, z[0])
 
 
-def collapsed(n: int, name: str, needed_for: str) -> DataError:
+def collapsed(n: int, name: str, needed_for: str, row: Array) -> DataError:
     """The error of features that are the same in all ``n`` rows."""
     return DataError(
-        f"All {n} rows of {name} are equal, so {needed_for} is not defined: the representation has collapsed to a "
-        "point, or it is always the same image."
+        f"All {n} rows of {name} are equal, so {needed_for} is not defined: {coarseness(row)}the representation has "
+        "collapsed to a point, or it is always the same image."
     )
+
+
+_COARSE = 0.01  # distance of neighbouring numbers from which differences of common features are lost
+
+
+def coarseness(z: Array) -> str:
+    """How far apart the numbers of ``z`` are in the precision that holds them, where rounding may hide what differs.
+
+    >>> coarseness(np.full((3, 2), 1e4, np.float16))
+    'float16, which holds these numbers, has steps of 8 at 1e+04, so that smaller differences were rounded away; or '
+    >>> coarseness(np.full((3, 2), 0.7, np.float32))
+    ''
+    """
+    rows = torch.from_numpy(np.asarray(z, dtype=np.float64))
+    size = float(rows.abs().max())
+    kinds = (torch.float16, torch.bfloat16, torch.float32)
+    kind = next((kind for kind in kinds if bool((rows.to(kind).double() == rows).all())), torch.float64)
+    step = torch.finfo(kind).eps * 2.0 ** math.floor(math.log2(size or 1.0))
+    steps = f"{str(kind).removeprefix('torch.')}, which holds these numbers, has steps of {step:.2g}"
+    return f"{steps} at {size:.2g}, so that smaller differences were rounded away; or " * (step >= _COARSE)
 
 
 def _require_range(least: float, most: float, name: str) -> None:

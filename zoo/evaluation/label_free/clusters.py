@@ -20,7 +20,7 @@ from ..eigen import log_det_of_one_plus
 from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
 from ..retrieval import N_NEAR, near_pairs
 from ..threads import threads_for
-from .arrays import features_of, require_number, require_varied
+from .arrays import coarseness, features_of, require_number, require_varied
 from .dimension import is_notable
 from .scatter import all_unit_rows
 
@@ -298,8 +298,8 @@ def cluster_learnability(
     points = points_of(rows, "cosine")
     if points.squares.max() < _ONE_DIRECTION**2:
         raise DataError(
-            f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: the representation has "
-            "collapsed."
+            f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: {coarseness(rows)}the "
+            "representation has collapsed, or its mean is far larger than what differs."
         )
     marks, firsts = fingerprints(points), first_equals(points, np.arange(len(points)))
     if z_val is not None:

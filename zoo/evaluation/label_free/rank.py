@@ -64,7 +64,7 @@ class Spectrum:
         """Singular values, descending, float64 (k,); refuses fewer than ``least`` rows, or equal ones."""
         require_rows(self.n, least, "z", needed_for=needed_for)
         if bool(self.constant.all()):
-            raise collapsed(self.n, "z", needed_for)
+            raise collapsed(self.n, "z", needed_for, self.mean.cpu().numpy())
         if of not in self._known:
             matrix = self.root
             if of == AS_THEY_ARE:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, spanned
 from ...optional import requires_extra
 from ..arrays import Array
 from ..eigen import eigvalsh, svd
@@ -134,7 +134,7 @@ def lidar_of_roots(
     noise = NOISE_UNITS * noise
     n_images, dim, freedom = len(counts), root.shape[1], int(counts.sum()) - len(counts)
     least, most = int(counts.min()), int(counts.max())
-    images = f"{n_images} images of {least if least == most else f'{least} to {most}'} views"
+    images = f"{n_images} images of {spanned(least, most)} views"
     if freedom < dim:
         images += f" give {freedom} deviations, fewer than the {dim} dimensions"
     infinite = DataError(
@@ -144,8 +144,9 @@ def lidar_of_roots(
     within, across = root.square().sum(dim=0), means.square().sum(dim=0)
     if n_images < 2 or not bool((across > noise.square()).any()):
         raise DataError(
-            f"The mean of the views is the same for every image ({images}), so that LiDAR is not defined: the "
-            "representation has collapsed, or ids do not say which rows are views of one image."
+            f"The mean of the views is the same for every image ({images}), so that LiDAR is not defined: "
+            "the representation has collapsed, images differ by less than the precision of the numbers, or ids do not "
+            "say which rows are views of one image."
         )
     varying = within > noise.square()
     outside = bool((~varying & (across > noise.square())).any())
