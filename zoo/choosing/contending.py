@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +29,8 @@ from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .judging import Schedule
+from .judging import Schedule, task_of
+from .racing import Plan
 
 with requires_extra("models", needed_for="Choosing an encoder"):
     import numpy as np
@@ -232,8 +234,23 @@ class ImageContender:
         if found is not None:
             return found
         images = self.ground.parts[part]
-        self.some(part, np.arange(len(images))).save(self._folder(images))
+        everything = self.some(part, np.arange(len(images)))
+        try:
+            everything.save(self._folder(images))
+        except DataError as error:  # they are right all the same
+            self.notes.append(f"{self.name}: its features are kept in the parts of the race alone. {error}")
+            return everything
+        for number in range(len(self.ground.chunks[part])):  # which the whole part has, too
+            if (chunk := self.ground.chunk_images(part, number)) is not images:
+                shutil.rmtree(self._folder(chunk), ignore_errors=True)
         return load_features(self._folder(images))
+
+    def keep_parts(self, *, completes: bool = False) -> None:
+        """Keeps whole parts of which all chunks are there, or ``completes`` those of which some are."""
+        for part, images in self.ground.parts.items():
+            n_missing = self.n_missing(part, np.arange(len(images)))
+            if n_missing < len(images) and (completes or not n_missing) and not self._is_there(images):
+                self.part(part)
 
     def some(self, part: str, rows: Rows) -> Features:
         """The features of some images of a part, with their labels and names."""
@@ -383,3 +400,25 @@ class ImageContender:
                 file.write(json.dumps(everything, indent=1).encode())
         except OSError as error:
             self.notes.append(f"{self.name}: its speed could not be kept ({error.strerror or error})")
+
+
+def complete_race(
+    name: str,
+    data: ImageData,
+    *,
+    root: Path,
+    how: Featurising,
+    seed: int,
+    load: Load | None = None,
+    progress: Callable[[str], Progress] = lambda part: Silent(),
+) -> None:
+    """Completes the features of an encoder that left a race on these images early, so that none is computed twice."""
+    if how.skip_corrupt or not (runs_folder(root, name).parent / _SPEED).is_file():
+        return
+    try:
+        task = task_of(data)
+    except DataError:  # no race was on these images
+        return
+    schedule = Plan(seed=seed, share=None).schedule(task)
+    ground = Ground(data=data, schedule=schedule, root=root, how=how, load=load, progress=progress)
+    ImageContender(name, ground).keep_parts(completes=True)

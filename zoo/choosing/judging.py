@@ -30,6 +30,9 @@ with requires_extra("evaluate", needed_for="Choosing an encoder"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..datasets import ImageData
+    from ..features import Features
+
     Floats = NDArray[np.float32]
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
@@ -99,6 +102,18 @@ class Task:
 
     def _name(self, label: Any) -> str:
         return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
+
+
+def task_of(data: ImageData) -> Task:
+    """The labels of an image set, whose test images are resampled by group, or by copies."""
+    together = data.val.together
+    return Task(
+        y_train=data.train.labels,
+        y_test=data.val.labels,
+        groups_train=data.train.groups,
+        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
+        classes=data.train.classes,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -237,21 +252,33 @@ def logistic_probe(
     seed: int = 0,
     device: str | None = None,
     protocol: str = PROTOCOL,
+    whole: Callable[[str], tuple[Features, Path]] | None = None,
 ) -> Probe:
     """A maker of probes by a protocol of logistic regression: its choice by a held-out fifth of the labels, or by
     cross-validation where that is few, then all labels.
 
     On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
-    same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
-    then the images that are held out are of the same groups as the others, which may cost the best choice and no more.
+    same number in ``contents`` of the training images) together. ``whole`` gives, for a contender, the features of all
+    training images and the folder where ``zoo evaluate`` finds that probe again. Parts of the labels may have too few
+    groups; then the images that are held out are of the same groups as the others, which may cost the best choice and
+    no more.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
         from ..evaluation.evaluating import probe_maker
-        from ..evaluation.measuring import cross_validates, retrained
+        from ..evaluation.measuring import ProbeCache, cross_validates, divide, fit_probe, label_setting, retrained
         from ..evaluation.protocols import PROTOCOLS
 
         probe: Any = probe_maker(PROTOCOLS[protocol], seed=seed, device=device)()
+        if whole is not None and len(rows) == task.n_train:
+            train, folder = whole(name)
+            try:
+                division = divide(label_setting("full"), train, n_test=task.n_test, seed=seed)
+            except DataError:
+                division = None  # too few groups
+            if division is not None:
+                again, _ = fit_probe(probe, train, division, cache=ProbeCache(folder, protocol=protocol))
+                return lambda x_test, rows_test: again.predict(x_test)
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
         some = None if contents is None else contents[rows]
