@@ -63,7 +63,7 @@ def test_the_next_command_runs_without_the_network_and_without_a_probe_of_all_la
     words = shlex.split(chosen["commands"]["evaluate"].replace("DIR", str(tmp_path / "probe")))
     (found,) = document(*words[1:])["evaluations"]
     assert max(fitted) <= 15 < 48  # of five labels a class at most
-    assert found["settings"][-1]["error"]["value"] == pytest.approx(chosen["race"]["standings"][0]["error"]["value"])
+    assert found["errors"][-1]["value"] == pytest.approx(chosen["race"]["standings"][0]["error"]["value"])
     assert Path(found["saved"], "probe.json").is_file()
 
 

@@ -20,13 +20,14 @@ from ..cards.catalogue import catalogue
 from ..cards.notebooks import Record, Shown, new_axes
 from ..cards.schema import fact_text
 from ..datasets import ImageData, open_images
-from ..datasets.images import copies_of, digest, shared_groups
+from ..datasets.images import copies_of, shared_groups
 from ..datasets.labels import class_notes
 from ..datasets.notes import notes_on
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
+from ..evaluation.measuring import ProbeCache
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -35,7 +36,7 @@ from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .figures import against_cost, bars_of, ranking
-from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, cached, clusters_of, logistic_probe, task_of
+from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, clusters_of, logistic_probe, task_of
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 from .wording import answer, title_of
@@ -328,22 +329,15 @@ def choose(
     )
     by_name = {contender.name: contender for contender in contenders}
     ground = contenders[0].ground
-    groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    probe = cached(
-        logistic_probe(
-            task,
-            contents=ground.data.train.contents,
-            seed=seed,
-            device=device,
-            protocol=protocol,
-            whole=lambda name: (by_name[name].part("train"), runs_folder(ground.root, name)),
-        ),
-        n_test=task.n_test,
-        facts=lambda name: (
-            runs_folder(ground.root, name),
-            {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
-        ),
+    caches = {name: ProbeCache(runs_folder(ground.root, name), protocol=protocol) for name in by_name}
+    probe = logistic_probe(
+        task,
+        contents=ground.data.train.contents,
+        seed=seed,
+        device=device,
+        protocol=protocol,
+        kept=lambda name, rows: (by_name[name].labelled(rows), caches[name]),
     )
     try:
         found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
@@ -356,7 +350,7 @@ def choose(
     probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:N_CURVES]
     ends = math.inf if time_s is None else started + time_s
     curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell)
-    risk, notes = None, list(found.notes)
+    risk, notes = None, [*found.notes, *dict.fromkeys(text for one in caches.values() for text in one.problems)]
     if len(curves) < len(probed):
         notes.append(f"There was no time for the label curves of {len(probed) - len(curves)} of the best.")
     if decompose:

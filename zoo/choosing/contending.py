@@ -171,7 +171,6 @@ class ImageContender:
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
         self._weights_hash = ""
-        self._preprocess_hash = ""
         self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
@@ -201,12 +200,6 @@ class ImageContender:
         if cost is None:
             return None, ""
         return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
-
-    @property
-    def facts(self) -> list[str]:
-        """What decides its features, once some were read."""
-        images = [part.fingerprint for part in self.ground.parts.values()]
-        return [self.name, self._weights_hash, self._preprocess_hash, self.ground.how.precision, *images]
 
     def features(self, part: str, rows: Rows) -> Floats:
         """Features of some images of a part, float32 (len(rows), dim); computed by whole chunks where they are not."""
@@ -244,6 +237,10 @@ class ImageContender:
             if (chunk := self.ground.chunk_images(part, number)) is not images:
                 shutil.rmtree(self._folder(chunk), ignore_errors=True)
         return load_features(self._folder(images))
+
+    def labelled(self, rows: Rows) -> Features:
+        """The features of some training images, ascending; of all of them kept as a whole part."""
+        return self.part("train") if len(rows) == len(self.ground.data.train) else self.some("train", rows)
 
     def keep_parts(self, *, completes: bool = False) -> None:
         """Keeps whole parts of which all chunks are there, or ``completes`` those of which some are."""
@@ -313,7 +310,7 @@ class ImageContender:
                 f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
                 "over encoders."
             )
-        self._weights_hash, self._preprocess_hash = found.origin.weights_hash, found.origin.preprocess_hash
+        self._weights_hash = found.origin.weights_hash
         self.dim = found.dim
         return found
 
@@ -402,23 +399,12 @@ class ImageContender:
             self.notes.append(f"{self.name}: its speed could not be kept ({error.strerror or error})")
 
 
-def complete_race(
-    name: str,
-    data: ImageData,
-    *,
-    root: Path,
-    how: Featurising,
-    seed: int,
-    load: Load | None = None,
-    progress: Callable[[str], Progress] = lambda part: Silent(),
-) -> None:
-    """Completes the features of an encoder that left a race on these images early, so that none is computed twice."""
-    if how.skip_corrupt or not (runs_folder(root, name).parent / _SPEED).is_file():
+def complete_race(name: str, data: ImageData, *, seed: int, root: Path, **others: Any) -> None:
+    """Completes features of an encoder that left a race on these images early; ``others`` are fields of Ground."""
+    if not (runs_folder(root, name).parent / _SPEED).is_file():
         return
     try:
-        task = task_of(data)
+        schedule = Plan(seed=seed, share=None).schedule(task_of(data))
     except DataError:  # no race was on these images
         return
-    schedule = Plan(seed=seed, share=None).schedule(task)
-    ground = Ground(data=data, schedule=schedule, root=root, how=how, load=load, progress=progress)
-    ImageContender(name, ground).keep_parts(completes=True)
+    ImageContender(name, Ground(data=data, schedule=schedule, root=root, **others)).keep_parts(completes=True)

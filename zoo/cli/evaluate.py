@@ -332,7 +332,8 @@ def _measured(
 
     assert engine.folder is not None
     how = featurising(options)
-    complete_race(name, data, root=engine.folder, how=how, seed=request.seed, progress=lambda part: Bar("images"))
+    if not how.skip_corrupt:  # which no race does
+        complete_race(name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: Bar("images"))
     features = _featurised(name, data, engine, options)
     train, test = features["train"], features["val"]
     if data.train.tags:

@@ -564,7 +564,7 @@ class ProbeCache:
                 with replaced(self._fit_path(probe, train, rows)) as file:
                     np.savez(file, report=json.dumps(report), **probe.fitted_arrays())
             except OSError as error:
-                self.problems.append(f"The probe with all labels could not be stored ({error.strerror or error}).")
+                self.problems.append(f"A probe could not be stored in {self.folder} ({error.strerror or error}).")
 
     def _fit_path(self, probe: Any, train: Features, rows: Mapping[str, str]) -> Path:
         rows = {name: rows[name] for name in ("train", "tuning") if name in rows}
