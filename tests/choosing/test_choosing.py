@@ -20,13 +20,15 @@ from torch import Tensor, nn
 from tests.each import for_each
 from zoo.choosing.choosing import Choice, choose, plan_choice
 from zoo.choosing.constraints import Constraints
-from zoo.choosing.contending import Ground, ImageContender
+from zoo.choosing.contending import Ground, ImageContender, complete_race
 from zoo.choosing.judging import Task
 from zoo.choosing.racing import Plan
 from zoo.datasets import ImageData, ImageSet
 from zoo.datasets.images import array_images
 from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
-from zoo.evaluation.evaluating import featurise_data
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data, runs_folder
+from zoo.evaluation.keeping import keep_probe
+from zoo.evaluation.logistic import LogisticProbe
 from zoo.features.items import Featurising
 
 GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
@@ -103,7 +105,9 @@ def first(data: ImageData, folder: Path, said: list[str]) -> Choice:
         return chosen(data, folder, tell=said.append)
 
 
-def test_the_best_wins_with_costs_a_label_curve_and_the_next_commands(first: Choice, said: list[str]) -> None:
+def test_the_best_wins_with_costs_a_label_curve_and_the_next_commands(
+    first: Choice, said: list[str], folder: Path
+) -> None:
     by_name = {one.name: one for one in first.race.standings}
     assert (first.winner, by_name[POOR].verdict, first.failed, first.race.is_complete) == (GOOD, "worse", {}, True)
     assert POOR not in first.ties
@@ -120,7 +124,7 @@ def test_the_best_wins_with_costs_a_label_curve_and_the_next_commands(first: Cho
     assert (document["data"]["classes"], document["label_curves"][0]["encoder"]) == (list(CLASSES), GOOD)
     assert first.commands == {
         "load": f'encoder, preprocess = zoo.load("{GOOD}")',
-        "evaluate": f"zoo evaluate {GOOD} IMAGES --save DIR",
+        "evaluate": f"zoo evaluate {GOOD} IMAGES --to {folder} --device cpu --save DIR",
     }
     assert said[0] == f"3 encoders on insects: {GOOD}, {FAIR}, {POOR}"
     for words in ("rung 1: 3 encoders on 90 training and", f"{GOOD} leads with", f"beyond doubt: {POOR}"):
@@ -133,7 +137,48 @@ def test_a_second_choice_computes_only_what_is_new(first: Choice, data: ImageDat
     of_first = {one.name: one.error for one in first.race.standings}
     assert of_first[GOOD] == again.race.leader.error
     with_new = chosen(data, folder, encoders=[GOOD, FAIR], load=load, seed=1)
-    assert all(one.n_computed for one in with_new.costs)  # another seed has other chunks
+    assert {one.name: one.n_computed for one in with_new.costs}[GOOD] == 0  # whole parts are of every seed
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("n_test", [150, 1500])  # of so many a race need not look at all
+def test_zoo_evaluate_computes_no_feature_and_no_probe_again_that_a_race_had(
+    n_test: int, groups: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, val = images(90, split="train", seed=1, groups=groups), images(n_test, split="val", seed=2, groups=groups)
+    data = ImageData(name="insects", train=train, val=val)
+    seen, fitted = list[int](), list[int]()
+
+    def counted(name: str) -> tuple[nn.Module, Any]:
+        network, preprocess = load(name)
+        network.register_forward_pre_hook(lambda module, pixels: seen.append(len(pixels[0])))
+        return network, preprocess
+
+    def fit(self: LogisticProbe, x: Any, y: Any, **more: Any) -> LogisticProbe:
+        fitted.append(len(y))
+        return whole_fit(self, x, y, **more)
+
+    whole_fit = LogisticProbe.fit
+    monkeypatch.setattr(LogisticProbe, "fit", fit)
+    leader = chosen(data, tmp_path, load=counted, seed=3).race.leader
+    assert 90 in fitted and (leader.n_train, leader.n_test < n_test) == (90, n_test == 1500)
+    seen.clear()
+    fitted.clear()
+    how, runs = (
+        {"root": tmp_path, "how": Featurising(device="cpu"), "load": counted},
+        runs_folder(tmp_path, leader.name),
+    )
+    complete_race(leader.name, data, seed=3, **how)
+    n_warming = 4 if leader.n_test < n_test else 0
+    assert sum(seen) == n_test - leader.n_test + n_warming
+    features = featurise_data(leader.name, data, **how)
+    request = Request(seed=3, device="cpu")
+    found = evaluate(features["train"], features["val"], request, cache=runs)
+    kept = keep_probe(found, request, cache=runs)
+    assert sum(seen) == n_test - leader.n_test + n_warming and max(fitted) < 90 and kept.n_different == 0
+    if leader.n_test == n_test:
+        (full,) = (one for one in found.settings if one.setting.is_full)
+        assert full.error.value == pytest.approx(leader.error.value)  # type: ignore[union-attr]
 
 
 def _no_load(name: str) -> tuple[nn.Module, Any]:

@@ -12,20 +12,11 @@ import pytest
 
 from tests.each import for_each
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import (
-    PROTOCOLS_OF_PROBES,
-    Chunk,
-    Predict,
-    Probe,
-    Task,
-    cached,
-    logistic_probe,
-    ridge_score,
-    schedule,
-)
+from zoo.choosing.judging import PROTOCOLS_OF_PROBES, Chunk, Task, logistic_probe, ridge_score, schedule
 from zoo.errors import DataError
 from zoo.evaluation.evaluating import probe_maker
-from zoo.evaluation.measuring import label_setting, measure
+from zoo.evaluation.logistic import LogisticProbe
+from zoo.evaluation.measuring import ProbeCache, label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.evaluation.transferability.leave_one_out import PENALTIES
 
@@ -167,55 +158,37 @@ def test_images_that_no_probe_can_be_trained_or_tested_on_are_refused(
         Task(y_train=np.array(train), y_test=np.array(test, np.int64), classes=("ant", "bee", "cow"))
 
 
-N_TEST = 12
-X = np.arange(N_TEST, dtype=np.float32)[:, None]
+@pytest.mark.parametrize("n_per_class", [40, 250])
+def test_a_probe_is_trained_once_and_then_comes_from_the_cache_with_the_same_predictions(
+    n_per_class: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, test = clouds("train", n_per_class, seed=0), clouds("val", 50, seed=1)
+    task, rows = Task(y_train=train.y, y_test=test.y), np.arange(len(train.y))
+
+    def predicted(**options: Any) -> list[int]:
+        caches = ProbeCache(tmp_path, protocol=PROTOCOLS_OF_PROBES[0])
+        probe = logistic_probe(task, kept=lambda name, rows: (train, caches), **options)
+        found: list[int] = probe("any", rows, train.x, train.y)(test.x, np.arange(len(test.y))).tolist()
+        return found
+
+    first = predicted()
+    assert first == logistic_probe(task)("any", rows, train.x, train.y)(test.x, np.arange(len(test.y))).tolist()
+    (path,) = tmp_path.glob("*.npz")
+    with monkeypatch.context() as patch:
+        patch.setattr(LogisticProbe, "fit", lambda *given, **more: pytest.fail("a probe was trained again"))
+        assert predicted() == first
+    predicted(seed=1)
+    assert len(list(tmp_path.glob("*.npz"))) == 2
+    path.write_bytes(path.read_bytes()[:200])  # damaged
+    assert predicted() == first
 
 
-class Counted:
-    """A probe that says how often it was trained, and on which images it was asked."""
-
-    def __init__(self) -> None:
-        self.trained = 0
-        self.asked: list[int] = []
-
-    def __call__(self, name: str, rows: Any, x: Any, y: Any) -> Predict:
-        self.trained += 1
-
-        def predict(x_test: Any, rows_test: Any) -> Any:
-            self.asked += rows_test.tolist()
-            return x_test[:, 0].astype(np.int64) % 3
-
-        return predict
-
-
-def kept_in(folder: Path, probe: Counted, **facts: Any) -> Probe:
-    return cached(probe, n_test=N_TEST, facts=lambda name: (folder, {"name": name, **facts}))
-
-
-def ask(probe: Probe, rows_test: list[int], *, train: int = 5) -> list[int]:
-    rows = np.arange(train)
-    some = np.array(rows_test)
-    found: list[int] = probe("a", rows, X[:train], rows % 2)(X[some], some).tolist()
-    return found
-
-
-def test_a_probe_is_trained_for_what_is_missing_alone(tmp_path: Path) -> None:
-    counted = Counted()
-    probe = kept_in(tmp_path, counted)
-    assert ask(probe, [3, 1, 4]) == [0, 1, 1]
-    assert ask(probe, [1, 4, 3]) == [1, 1, 0]
-    assert (counted.trained, counted.asked) == (1, [3, 1, 4])
-    assert ask(probe, [4, 5]) == [1, 2]
-    assert (counted.trained, counted.asked) == (2, [3, 1, 4, 5])
-    (path,) = tmp_path.glob("*.npy")
-    path.write_bytes(path.read_bytes()[:20])  # damaged
-    assert ask(probe, [0]) == [0]
-    ask(probe, [0], train=6)
-    ask(kept_in(tmp_path, counted, seed=1), [0])
-    assert counted.trained == 5
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_cache_without_room_for_a_probe_says_so_and_the_probe_is_trained_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(DataError, match="taken"):
-        ask(kept_in(tmp_path / "taken" / "below", Counted()), [0])
+    train, test = clouds("train", 40, seed=0), clouds("val", 50, seed=1)
+    cache = ProbeCache(tmp_path / "taken" / "below", protocol="zoo-logistic-3")
+    probe = logistic_probe(Task(y_train=train.y, y_test=test.y), kept=lambda name, rows: (train, cache))
+    predict = probe("any", np.arange(len(train.y)), train.x, train.y)
+    assert (predict(test.x, None) == test.y).mean() > 0.5
+    (problem,) = cache.problems
+    assert "could not be stored" in problem and "taken" in problem

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
+from zoo.evaluation.logistic import LogisticProbe
 
 SHAPES = "shapes:classes=3,train=48,val=30,size_px=32,seed=1"
 THREE = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes_d24,pocket_simclr_rn_shapes_d24"
@@ -39,11 +40,35 @@ def test_the_document_has_the_ranking_the_costs_the_curve_and_the_next_command(c
     assert chosen["label_curves"][0]["encoder"] == chosen["winner"]
     assert chosen["commands"]["load"] == f'encoder, preprocess = zoo.load("{chosen["winner"]}")'
     assert chosen["commands"]["evaluate"] == (
-        f"zoo evaluate {chosen['winner']} {SHAPES} --dataset 'my shapes' --save DIR"
+        f"zoo evaluate {chosen['winner']} {SHAPES} --dataset 'my shapes' --to {kept} --device cpu --save DIR"
     )
     assert chosen["data"]["name"] == "my shapes"
     assert chosen["page"] == str(kept / "page.html")
     assert chosen["winner"] in (kept / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_next_command_runs_without_the_network_and_without_a_probe_of_all_labels(
+    chosen: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("zoo.features.computing._output", _never)
+    fitted: list[int] = []
+    whole_fit = LogisticProbe.fit
+
+    def fit(self: LogisticProbe, x: Any, y: Any, **more: Any) -> LogisticProbe:
+        fitted.append(len(y))
+        return whole_fit(self, x, y, **more)
+
+    monkeypatch.setattr(LogisticProbe, "fit", fit)
+    words = shlex.split(chosen["commands"]["evaluate"].replace("DIR", str(tmp_path / "probe")))
+    (found,) = document(*words[1:])["evaluations"]
+    assert max(fitted) <= 15 < 48  # of five labels a class at most
+    assert found["errors"][-1]["value"] == pytest.approx(chosen["race"]["standings"][0]["error"]["value"])
+    assert Path(found["saved"], "probe.json").is_file()
+
+
+def _never(*arguments: Any) -> Any:
+    raise AssertionError("an image went through the network")
 
 
 def test_a_second_call_computes_nothing_and_says_the_same_in_a_table(chosen: Any, kept: Path) -> None:

@@ -11,6 +11,11 @@ import zoo
 from tests.cli_runner import document, run
 from tests.own_encoder import add_own_encoder
 from tests.result_rows import user_of
+from zoo.analysis.reported_agreement import estimate_protocol_spread
+from zoo.cards.catalogue import catalogue
+from zoo.choosing.expectations import expected_errors
+from zoo.site.contents import gather
+from zoo.site.expected import ON_IMAGENET, standings
 
 IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
 PUBLISHED = ("pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes")
@@ -100,3 +105,21 @@ def test_a_newer_measurement_without_components_does_not_hide_them(
     assert after["encoders"][0]["train_test"] == 50 != before["encoders"][0]["train_test"]
     told = run("list", PUBLISHED[0], "--columns", "encoder,usability", "--dataset", "shapes").stderr
     assert f"components of {PUBLISHED[0]} are by zoo-logistic-3 (measured)" in told
+
+
+def test_an_error_of_mine_by_another_protocol_is_said_to_be_that_where_errors_are_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = expected_errors({"dino_rn50": catalogue()["dino_rn50"]}, 1_281_167, 1_000, images=ON_IMAGENET)
+    mine = add_own_encoder(tmp_path, monkeypatch)
+    cards = {name: catalogue()[name] for name in (mine, "dino_rn50")}
+    found = expected_errors(cards, 1_281_167, 1_000, images=ON_IMAGENET)
+    assert {name: one.basis for name, one in found.items()} == {mine: "another protocol", "dino_rn50": "measured here"}
+    assert found[mine].error == pytest.approx(24.5) and found["dino_rn50"] == before["dino_rn50"]
+    apart = estimate_protocol_spread()
+    assert 2 < apart < found[mine].spread and found["dino_rn50"].spread < 0.5  # percentage points
+    assert "by mine; the interval allows for the others' protocol" in found[mine].source
+    ranked = document("recommend", "--labels", "1281167", "--like", "imagenet-1k", "--where", "train_test == 24.5")
+    assert {one["encoder"]: one["rests_on"] for one in ranked["encoders"]}[mine] == "another protocol"
+    _, first_page = standings(gather(only=[mine, "dino_rn50"], with_mine=True))
+    assert [first_page[name].basis for name in (mine, "dino_rn50")] == ["another protocol", "measured here"]

@@ -139,12 +139,12 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
 def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: OpenPage) -> None:
     page = open_page(width=1300)
     rows = page.evaluate("Zoo.encoders().filter(one => one.drawn && one.kind !== 'none' && one.expected <= 60)")
-    fills = {"measured here": 0, "linear probe of others": 0, "expected": 0}
+    fills = {"measured here": 0, "other linear probe": 0, "expected": 0}
     for one in rows:
-        words = {"measured here": "measured here", "probe of others": "linear probe of others"}
+        words = {"measured here": "measured here", "probe of others": "other linear probe"}
         fills[words.get(one["basis"], "expected")] += 1
     assert page.locator("#plot .fills li").all_inner_texts() == [f"{words} ({n})" for words, n in fills.items()]
-    drawn = {"f": "measured here", "half": "linear probe of others", "hollow": "expected"}
+    drawn = {"f": "measured here", "half": "other linear probe", "hollow": "expected"}
     for kind, words in drawn.items():
         assert page.locator(f"#plot .marks > [class^={kind}]").count() == fills[words]
     best = page.locator("#front a").all_text_contents()

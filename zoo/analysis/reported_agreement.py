@@ -5,6 +5,7 @@ Pure Python, for ``zoo recommend`` says it as well as the study ``do_reported_nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,6 +19,7 @@ from ..results.values import SETTINGS
 
 FEWEST_PAIRS = 10
 """Pairs below which nothing is said of bias, spread and order."""
+_HALF_WIDTH = 1.6448536269514722  # of 90 %, in standard deviations
 GAPS = (0.0, 1.0, 3.0, 100.0)
 """Ends of the ranges of differences between reported accuracies, in percentage points."""
 
@@ -104,6 +106,13 @@ def agreement_of(pairs: Sequence[Pair]) -> Agreement | None:
         high=_quantile(differences, 0.95),
         concordances=concordances(pairs),
     )
+
+
+def estimate_protocol_spread() -> float:
+    """Points by which an error differs from that by another protocol: as linear probes of authors from the study's."""
+    found = agreement_of(pairs_with_measured("reported-linear"))
+    assert found is not None  # the pairs that come with the zoo
+    return math.hypot(found.mean, (found.high - found.low) / 2 / _HALF_WIDTH)
 
 
 def concordances(pairs: Sequence[Pair], gaps: Sequence[float] = GAPS) -> tuple[Concordance, ...]:

@@ -20,13 +20,14 @@ from ..cards.catalogue import catalogue
 from ..cards.notebooks import Record, Shown, new_axes
 from ..cards.schema import fact_text
 from ..datasets import ImageData, open_images
-from ..datasets.images import copies_of, digest, shared_groups
+from ..datasets.images import copies_of, shared_groups
 from ..datasets.labels import class_notes
 from ..datasets.notes import notes_on
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
+from ..evaluation.measuring import ProbeCache
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -35,7 +36,7 @@ from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .figures import against_cost, bars_of, ranking
-from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, cached, clusters_of, logistic_probe
+from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, clusters_of, logistic_probe, task_of
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 from .wording import answer, title_of
@@ -328,25 +329,28 @@ def choose(
     )
     by_name = {contender.name: contender for contender in contenders}
     ground = contenders[0].ground
-    groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    probe = cached(
-        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
-        n_test=task.n_test,
-        facts=lambda name: (
-            runs_folder(ground.root, name),
-            {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
-        ),
+    caches = {name: ProbeCache(runs_folder(ground.root, name), protocol=protocol) for name in by_name}
+    probe = logistic_probe(
+        task,
+        contents=ground.data.train.contents,
+        seed=seed,
+        device=device,
+        protocol=protocol,
+        kept=lambda name, rows: (by_name[name].labelled(rows), caches[name]),
     )
     try:
         found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
     except NoneLeft as error:
         raise _none_left(error) from error
     leader = by_name[found.leader.name]
+    for one in found.standings:
+        if one.status != "failed":
+            by_name[one.name].keep_parts()
     probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:N_CURVES]
     ends = math.inf if time_s is None else started + time_s
     curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell)
-    risk, notes = None, list(found.notes)
+    risk, notes = None, [*found.notes, *dict.fromkeys(text for one in caches.values() for text in one.problems)]
     if len(curves) < len(probed):
         notes.append(f"There was no time for the label curves of {len(probed) - len(curves)} of the best.")
     if decompose:
@@ -372,6 +376,9 @@ def choose(
             found.leader,
             Request(settings=("full",), neighbours=False, seed=seed, device=device, protocol=protocol),
         )
+    usual = {"to": None, "protocol": PROTOCOL, "seed": 0, "device": None, "batch-size": 64, "workers": 0}
+    given = dict(zip(usual, (root, protocol, seed, device, batch_size, n_workers), strict=True))
+    options = [f"--{name} {shlex.quote(str(given[name]))}" for name in usual if given[name] != usual[name]]
     return Choice(
         mistakes=wrong,
         data=plan.data,
@@ -381,11 +388,11 @@ def choose(
         curves=tuple(curves),
         risk=risk,
         failed={one.name: one.reason for one in found.standings if one.status == "failed"},
-        notes=(*notes, *(note for contender in contenders for note in contender.notes)),
+        notes=(*notes, *dict.fromkeys(note for contender in contenders for note in contender.notes)),
         seconds=time.monotonic() - started,
         commands={
             "load": f'encoder, preprocess = zoo.load("{leader.name}")',
-            "evaluate": f"zoo evaluate {shlex.quote(leader.name)} {plan.data.spelled} --save DIR",
+            "evaluate": f"zoo evaluate {shlex.quote(leader.name)} {' '.join([plan.data.spelled, *options])} --save DIR",
         },
     )
 
@@ -399,8 +406,9 @@ def _mistakes(leader: ImageContender, standing: Standing, request: Request) -> M
     schedule = leader.ground.schedule
     train = leader.some("train", np.sort(schedule.train[: standing.n_train]))
     test = leader.some("val", np.sort(schedule.test[: standing.n_test]))
-    measured = evaluate(train, test, request)
-    probe = keep_probe(measured, request).probe
+    cache = runs_folder(leader.ground.root, leader.name)
+    measured = evaluate(train, test, request, cache=cache)
+    probe = keep_probe(measured, request, cache=cache).probe
     return mistakes_of(train, test, probe, protocol=measured.protocols.errors, device=request.device, seed=request.seed)
 
 
@@ -443,14 +451,8 @@ def _prepared(
     if spelled is None:
         spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
     data = images if isinstance(images, ImageData) else open_images(images)
-    facts, together = _facts(data, spelled), data.val.together
-    task = Task(
-        y_train=data.train.labels,
-        y_test=data.val.labels,
-        groups_train=data.train.groups,
-        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
-        classes=data.train.classes,
-    )
+    facts = _facts(data, spelled)
+    task = task_of(data)
     limits = constraints or Constraints()
     if (elsewhere := limits.measured_device) is not None:
         raise QueryError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +29,8 @@ from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .judging import Schedule
+from .judging import Schedule, task_of
+from .racing import Plan
 
 with requires_extra("models", needed_for="Choosing an encoder"):
     import numpy as np
@@ -169,7 +171,6 @@ class ImageContender:
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
         self._weights_hash = ""
-        self._preprocess_hash = ""
         self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
@@ -200,12 +201,6 @@ class ImageContender:
             return None, ""
         return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
 
-    @property
-    def facts(self) -> list[str]:
-        """What decides its features, once some were read."""
-        images = [part.fingerprint for part in self.ground.parts.values()]
-        return [self.name, self._weights_hash, self._preprocess_hash, self.ground.how.precision, *images]
-
     def features(self, part: str, rows: Rows) -> Floats:
         """Features of some images of a part, float32 (len(rows), dim); computed by whole chunks where they are not."""
         whole = self.whole(part)
@@ -232,8 +227,27 @@ class ImageContender:
         if found is not None:
             return found
         images = self.ground.parts[part]
-        self.some(part, np.arange(len(images))).save(self._folder(images))
+        everything = self.some(part, np.arange(len(images)))
+        try:
+            everything.save(self._folder(images))
+        except DataError as error:  # they are right all the same
+            self.notes.append(f"{self.name}: its features are kept in the parts of the race alone. {error}")
+            return everything
+        for number in range(len(self.ground.chunks[part])):  # which the whole part has, too
+            if (chunk := self.ground.chunk_images(part, number)) is not images:
+                shutil.rmtree(self._folder(chunk), ignore_errors=True)
         return load_features(self._folder(images))
+
+    def labelled(self, rows: Rows) -> Features:
+        """The features of some training images, ascending; of all of them kept as a whole part."""
+        return self.part("train") if len(rows) == len(self.ground.data.train) else self.some("train", rows)
+
+    def keep_parts(self, *, completes: bool = False) -> None:
+        """Keeps whole parts of which all chunks are there, or ``completes`` those of which some are."""
+        for part, images in self.ground.parts.items():
+            n_missing = self.n_missing(part, np.arange(len(images)))
+            if n_missing < len(images) and (completes or not n_missing) and not self._is_there(images):
+                self.part(part)
 
     def some(self, part: str, rows: Rows) -> Features:
         """The features of some images of a part, with their labels and names."""
@@ -296,7 +310,7 @@ class ImageContender:
                 f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
                 "over encoders."
             )
-        self._weights_hash, self._preprocess_hash = found.origin.weights_hash, found.origin.preprocess_hash
+        self._weights_hash = found.origin.weights_hash
         self.dim = found.dim
         return found
 
@@ -383,3 +397,14 @@ class ImageContender:
                 file.write(json.dumps(everything, indent=1).encode())
         except OSError as error:
             self.notes.append(f"{self.name}: its speed could not be kept ({error.strerror or error})")
+
+
+def complete_race(name: str, data: ImageData, *, seed: int, root: Path, **others: Any) -> None:
+    """Completes features of an encoder that left a race on these images early; ``others`` are fields of Ground."""
+    if not (runs_folder(root, name).parent / _SPEED).is_file():
+        return
+    try:
+        schedule = Plan(seed=seed, share=None).schedule(task_of(data))
+    except DataError:  # no race was on these images
+        return
+    ImageContender(name, Ground(data=data, schedule=schedule, root=root, **others)).keep_parts(completes=True)

@@ -20,18 +20,21 @@ from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
+from ..analysis.reported_agreement import estimate_protocol_spread
 from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.gates import images_for
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
-from ..results.derived import summaries
+from ..results.derived import of_one_protocol, summaries
 from ..results.evidence import dataset_named, datasets, domain_named
 from ..results.reported import preferred_numbers
 from ..results.values import IMAGENET, SETTINGS, Summary
 
-Basis: TypeAlias = Literal["these images", "measured here", "probe of others", "other numbers", "kin"]
+Basis: TypeAlias = Literal[
+    "these images", "measured here", "another protocol", "probe of others", "other numbers", "kin"
+]
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
@@ -249,7 +252,13 @@ def expected_errors(
 
 # --- the model -------------------------------------------------------------------------------------------------------
 
-_BASES: dict[str, Basis] = {"h": "measured here", "o": "probe of others", "r": "other numbers", "k": "kin"}
+_BASES: dict[str, Basis] = {
+    "h": "measured here",
+    "p": "another protocol",
+    "o": "probe of others",
+    "r": "other numbers",
+    "k": "kin",
+}
 BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
 _SOURCES: dict[Basis, str] = {
     "measured here": "estimated from its measured errors on ImageNet-1K and from all others",
@@ -392,9 +401,12 @@ def _line(pairs: Iterable[tuple[float, float]]) -> Any:
 
 def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
     """Those with a linear probe on ImageNet: in this setting, or beside it."""
-    found = {name: one for name, one in summaries(exclude_wrong=True).items() if name in cards and _is_possible(one)}
+    everyone = summaries(exclude_wrong=True)
+    found = {name: one for name, one in everyone.items() if name in cards and _is_possible(one)}
     curves = {name: _curve(one) for name, one in found.items() if not cards[name].saw_labels}
-    usable = [curve for curve in curves.values() if len(curve) >= _FEWEST_SETTINGS]
+    alike = of_one_protocol(everyone)
+    apart = 0.0 if curves.keys() <= alike.keys() else estimate_protocol_spread()
+    usable = [curve for name, curve in curves.items() if len(curve) >= _FEWEST_SETTINGS and name in alike]
     trial = held_out_error(usable, n) if usable else None
     known = {}
     for name, curve in curves.items():
@@ -404,17 +416,22 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
         if predicted is not None:
             noise = noise_of(curve, predicted, trial)
             spread = _LEAST_SPREAD if noise is None else max(noise.total, _LEAST_SPREAD)
+            spread = spread if name in alike else math.hypot(spread, apart)
             odds = _log_odds(predicted.error, _FLOOR)
             share = _percent(odds) / 100
             sd = spread / 100 / ((1 - _FLOOR) * share * (1 - share))
             source = f"{predicted.kind} on ImageNet-1K with as many labels a class"
-            known[name] = Expected(odds=odds, sd=sd, new_sd=sd, basis="measured here", source=source, floor=_FLOOR)
+            basis: Basis = "measured here" if name in alike else "another protocol"
+            if name not in alike:
+                source += f", by {found[name].campaign.protocol}; the interval allows for the others' protocol"
+            known[name] = Expected(odds=odds, sd=sd, new_sd=sd, basis=basis, source=source, floor=_FLOOR)
     return known
 
 
 def best_measured() -> float:
     """The lowest error measured here on ImageNet-1K with all labels, percent."""
-    return min(one.errors[_ALL.name] for one in summaries(exclude_wrong=True).values() if _ALL.name in one.errors)
+    alike = of_one_protocol(summaries(exclude_wrong=True))
+    return min(one.errors[_ALL.name] for one in alike.values() if _ALL.name in one.errors)
 
 
 def _curve(summary: Summary) -> dict[int, float]:

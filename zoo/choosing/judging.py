@@ -7,13 +7,10 @@ or with another budget, visit the same images in the same steps.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import together
@@ -21,7 +18,6 @@ from ..datasets.subsets import held_out, raw_draws
 from ..errors import DataError
 from ..evaluation.transferability.components import Labelled
 from ..evaluation.transferability.leave_one_out import ridge_of
-from ..files import replaced
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -30,6 +26,10 @@ with requires_extra("evaluate", needed_for="Choosing an encoder"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..datasets import ImageData
+    from ..evaluation.measuring import ProbeCache
+    from ..features import Features
+
     Floats = NDArray[np.float32]
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 PROTOCOL = "zoo-logistic-3"  # of the probe
 PROTOCOLS_OF_PROBES = (PROTOCOL, "zoo-logistic-2")
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-_FORMAT = "zoo-choice-probe-1"
-_UNKNOWN = -1  # no label is below 0
 _TRAIN_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
 _FEWEST_A_CLASS = 2  # training images in the first rung
 
@@ -99,6 +97,18 @@ class Task:
 
     def _name(self, label: Any) -> str:
         return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
+
+
+def task_of(data: ImageData) -> Task:
+    """The labels of an image set, whose test images are resampled by group, or by copies."""
+    together = data.val.together
+    return Task(
+        y_train=data.train.labels,
+        y_test=data.val.labels,
+        groups_train=data.train.groups,
+        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
+        classes=data.train.classes,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -237,6 +247,7 @@ def logistic_probe(
     seed: int = 0,
     device: str | None = None,
     protocol: str = PROTOCOL,
+    kept: Callable[[str, Rows], tuple[Features, ProbeCache]] | None = None,
 ) -> Probe:
     """A maker of probes by a protocol of logistic regression: its choice by a held-out fifth of the labels, or by
     cross-validation where that is few, then all labels.
@@ -244,14 +255,25 @@ def logistic_probe(
     On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
     same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
     then the images that are held out are of the same groups as the others, which may cost the best choice and no more.
+    ``kept`` gives the features of these training images of a contender, and the cache that has the probe once it was
+    trained, where ``zoo evaluate`` looks for it.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
         from ..evaluation.evaluating import probe_maker
-        from ..evaluation.measuring import cross_validates, retrained
+        from ..evaluation.measuring import cross_validates, divide_own, fit_probe, retrained
         from ..evaluation.protocols import PROTOCOLS
 
         probe: Any = probe_maker(PROTOCOLS[protocol], seed=seed, device=device)()
+        if kept is not None:
+            train, cache = kept(name, rows)
+            try:
+                division = divide_own(train, np.arange(len(y)), n_test=task.n_test, seed=seed)
+            except DataError:  # too few groups
+                division = None
+            if division is not None:
+                again, _ = fit_probe(probe, train, division, cache=cache)
+                return lambda x_test, rows_test: again.predict(x_test)
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
         some = None if contents is None else contents[rows]
@@ -277,53 +299,3 @@ def logistic_probe(
         return predict
 
     return fitted
-
-
-def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict[str, Any]]]) -> Probe:
-    """The same probe, whose predictions are cached.
-
-    ``facts`` gives, for the name of a contender, the folder and everything that decides a prediction beside the rows
-    and labels of the training images: features, protocol, seed, test images.
-    """
-
-    def made(name: str, rows: Rows, x: Any, y: Any) -> Predict:
-        folder, decisive = facts(name)
-        text = json.dumps([_FORMAT, decisive, _hash(rows), _hash(y)], sort_keys=True)
-        path = folder / f"choice-{blake2b(text.encode(), digest_size=16).hexdigest()}.npy"
-        trained: list[Predict] = []
-
-        def predict(x_test: Any, rows_test: Rows) -> Rows:
-            known = _read(path, n_test)
-            missing = known[rows_test] == _UNKNOWN
-            if missing.any():
-                if not trained:
-                    trained.append(probe(name, rows, x, y))
-                known[rows_test[missing]] = trained[0](x_test[missing], rows_test[missing])
-                try:
-                    with replaced(path) as file:
-                        np.save(file, known)
-                except OSError as error:
-                    raise DataError(
-                        f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make "
-                        "room, or name another folder."
-                    ) from error
-            return np.asarray(known[rows_test])
-
-        return predict
-
-    return made
-
-
-def _read(path: Path, n_test: int) -> Rows:
-    """Predicted labels of all test images; a damaged file counts as none."""
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        found = np.empty(0)
-    if found.dtype == np.int64 and found.shape == (n_test,):
-        return np.asarray(found)
-    return np.full(n_test, _UNKNOWN, np.int64)
-
-
-def _hash(numbers: Rows) -> str:
-    return blake2b(np.ascontiguousarray(numbers, dtype="<i8").tobytes(), digest_size=16).hexdigest()

@@ -17,7 +17,7 @@ from ..analysis.columns import STUDY_COLUMNS, Estimate
 from ..analysis.controlled import CORE_COLUMNS, controlled_effect
 from ..analysis.label_budget import N_VALIDATION_IMAGES, Noise, rank_odds
 from ..analysis.linear import global_linear_effect
-from ..analysis.reported_agreement import agreement_of, pairs_with_measured
+from ..analysis.reported_agreement import estimate_protocol_spread
 from ..analysis.table import StudyTable, study_table
 from ..cards.catalogue import catalogue
 from ..cards.representations import MARK
@@ -38,7 +38,7 @@ _N_NEAREST = 3
 _NO_CHOICES = ("other", "year", "version")  # core columns that nobody would choose
 _OF_LINEAR = ("ssl_mode", "family", "n_parameters")  # choices of the linear analysis that core columns imply
 _ALIKE = 0.1  # difference of logarithms up to which numbers are one choice
-_HALF_WIDTHS = 1.959963984540054, 1.6448536269514722  # of 95 and 90 %, in standard deviations
+_HALF_WIDTH = 1.959963984540054  # of 95 %, in standard deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ def _intervals(known: Sequence[Subject], fact: Fact, dataset: str) -> dict[str, 
 def _noise(one: Subject, fact: Fact, ends: tuple[float, float] | None, dataset: str) -> float:
     """Standard deviation by the choice of images, in points; 0 where nothing is known of it."""
     if ends is not None:
-        return (ends[1] - ends[0]) / 2 / _HALF_WIDTHS[0]
+        return (ends[1] - ends[0]) / 2 / _HALF_WIDTH
     share, n_errors = ERROR.of(one) / 100, 1 if fact == ERROR else 2  # a component is the difference of two errors
     return 100 * math.sqrt(n_errors * share * (1 - share) / N_VALIDATION_IMAGES) if dataset == IMAGENET else 0.0
 
@@ -188,10 +188,7 @@ def _between_protocols(mine: Subject, others: Sequence[Subject], fact: Fact, dat
     apart = [one - other for one, other in pairs if not isinstance(other, Missing)]
     if len(apart) >= FEWEST_BOTH:
         return fmean(apart), stdev(apart) * math.sqrt(1 + 1 / len(apart)), len(apart)
-    of_authors = agreement_of(pairs_with_measured("reported-linear"))
-    assert of_authors is not None  # the pairs that come with the zoo
-    spread = (of_authors.high - of_authors.low) / 2 / _HALF_WIDTHS[1]
-    return 0.0, math.hypot(of_authors.mean, spread), len(apart)
+    return 0.0, estimate_protocol_spread(), len(apart)
 
 
 def _choices(card: EncoderCard, names: Sequence[str]) -> dict[str, Any]:

@@ -322,19 +322,24 @@ def _measured(
     name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_probe: bool
 ) -> tuple[Evaluation | TagEvaluation, Kept | None]:
     """What was measured of one encoder, and the probe with its metrics if it is wanted (of tags they always are)."""
+    from ..choosing.contending import complete_race
     from ..evaluation.evaluating import evaluate, runs_folder
     from ..evaluation.keeping import keep_probe
     from ..evaluation.tagging import evaluate_tags
+    from ..progress import Bar
 
     def tell(text: str) -> None:
         say(f"{name}: {text}")
 
+    assert engine.folder is not None
+    how = featurising(options)
+    if not how.skip_corrupt:  # which no race does
+        complete_race(name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: Bar("images"))
     features = _featurised(name, data, engine, options)
     train, test = features["train"], features["val"]
     if data.train.tags:
         tagged = evaluate_tags(train, test, request, tell=tell)
         return tagged, tagged.kept
-    assert engine.folder is not None
     cache = runs_folder(engine.folder, name)
     found = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
     if not wants_probe:

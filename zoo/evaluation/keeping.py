@@ -1,6 +1,6 @@
-"""The probe with all labels, trained again by what its tuning chose, compared with the measured one, ready to save.
+"""The probe with all labels as it was measured, from the cache or trained again at what was chosen, ready to save.
 
-A measured probe is cached without its coefficients. On another machine the probe trained again may classify an image
+The cache has the coefficients of logistic probes alone. On another machine a probe trained again may classify an image
 otherwise, where two classes are as likely; more than that is refused.
 """
 
@@ -61,11 +61,13 @@ def keep_probe(
     """
     train, test, protocol = evaluation.train, evaluation.test, evaluation.protocols.errors
     make = probe_maker(protocol, device=request.device, seed=request.seed)
+    probes = None if cache is None else ProbeCache(cache, protocol=protocol.name)
     runs = [run for result in evaluation.settings if result.setting.is_full for run in result.runs]
     if not runs:
         full = partial(measure, train, test, label_setting("full"), seed=request.seed, probe=make)
-        runs = [full(cache=None if cache is None else ProbeCache(cache, protocol=protocol.name))]
-    fitted = trained_again(make(), train, runs[0])
+        runs = [full(cache=probes)]
+    fitted = None if probes is None else probes.find_fit(make(), train, runs[0].rows)
+    fitted = fitted or trained_again(make(), train, runs[0])
     correct = np.asarray(fitted.predict(test.x)) == test.y
     n_different = int((correct != runs[0].correct).sum())
     if n_different > max(1, MOST_DIFFERENT * len(correct)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
@@ -532,6 +532,19 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._weights, self._intercepts, self._mean, self._scale = weights, intercepts, mean, scale
         self.coef_ = (weights / scale).numpy()
         self.intercept_ = intercepts.numpy() - self.coef_ @ mean.numpy()
+
+    def fitted_arrays(self) -> dict[str, Any]:
+        """What predictions are made with, for ``numpy.savez``."""
+        of_fit = {"weights": self._weights, "intercepts": self._intercepts, "mean": self._mean, "scale": self._scale}
+        return {**of_fit, "classes": self.classes_, "precision": self._precision}
+
+    def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> LogisticProbe:
+        """Takes over a fit that was kept, by its ``fitted_arrays`` and its report."""
+        self.classes_, self._precision, self.report_ = arrays["classes"], str(arrays["precision"]), report
+        weights, intercepts, mean = (torch.from_numpy(arrays[name]) for name in ("weights", "intercepts", "mean"))
+        self.n_features_in_ = weights.shape[1]
+        self._adopt(weights, intercepts, mean, float(arrays["scale"]))
+        return self
 
     def _logits(self, x: Any) -> Array:
         check_is_fitted(self)

@@ -16,13 +16,14 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from zipfile import BadZipFile
 
 from ..datasets.images import has_copies
 from ..datasets.subsets import balanced, fraction, held_out
@@ -212,9 +213,7 @@ def run_probe(
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
     chooses_alone = _chooses_alone(probe, division)
-    rows = {"train": _hash(division.train), "evaluated": _hash(wanted)}
-    if not chooses_alone:
-        rows["tuning"] = _hash(division.tuning)
+    rows = {"evaluated": _hash(wanted), **_hashes(probe, division)}
     key = ""
     if cache is not None:
         apart = {"copies": "together"} if chooses_alone and has_copies(train.contents) else {}
@@ -227,7 +226,7 @@ def run_probe(
             return found
         if getattr(probe, "folder", "") is None:  # of a long fit, which goes on from its state
             probe.folder = cache.state_folder(key)  # type: ignore[attr-defined]
-    trained, report = _trained(probe, train, division)
+    trained, report = fit_probe(probe, train, division, cache=cache)
     correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
         setting=setting,
@@ -248,6 +247,26 @@ def run_probe(
         except DataError as error:  # the measured number is valid even if the disk is full
             cache.problems.append(str(error))
     return run
+
+
+def fit_probe(
+    probe: TunedProbe, train: Features, division: Division, *, cache: ProbeCache | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """The probe tuned and trained by a division, and its report; that of all rows is cached."""
+    if cache is None or len(division.train) < len(train.y):
+        return _trained(probe, train, division)
+    rows = _hashes(probe, division)
+    if (found := cache.find_fit(probe, train, rows)) is not None:
+        return found, found.report_
+    trained, report = _trained(probe, train, division)
+    cache.store_fit(trained, report, train, rows)
+    return trained, report
+
+
+def _hashes(probe: TunedProbe, division: Division) -> dict[str, str]:
+    """Of the rows that decide a fit."""
+    rows = {"train": _hash(division.train)}
+    return rows if _chooses_alone(probe, division) else {**rows, "tuning": _hash(division.tuning)}
 
 
 def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[TunedProbe, dict[str, Any]]:
@@ -480,11 +499,11 @@ class ProbeCache:
         self.protocol = protocol
         self.problems: list[str] = []  # why runs could not be stored
 
-    def key(self, train: Features, evaluation: Features, **what: Any) -> str:
-        """Hash of everything that decides a run's result."""
+    def key(self, *used: Features, **what: Any) -> str:
+        """Hash of everything that decides the result of a run, or of a fit."""
         origins = [
             asdict(features.origin) | {"code_version": features.origin.code_version.rpartition(",")[2]}  # not the zoo's
-            for features in (train, evaluation)
+            for features in used
         ]
         text = json.dumps([_FORMAT, self.protocol, origins, what], sort_keys=True)
         return blake2b(text.encode(), digest_size=16).hexdigest()
@@ -527,6 +546,29 @@ class ProbeCache:
                 f"The measured probe could not be stored in {path} ({error.strerror or error}); what was finished "
                 "before stays, make room or name another folder."
             ) from error
+
+    def find_fit(self, probe: Any, train: Features, rows: Mapping[str, str]) -> Any | None:
+        """The probe as it was fitted to these rows, or None; a damaged file counts as none."""
+        if not hasattr(probe, "adopt_fit"):
+            return None
+        try:
+            with np.load(self._fit_path(probe, train, rows), allow_pickle=False) as arrays:
+                return probe.adopt_fit(arrays, json.loads(str(arrays["report"])))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+
+    def store_fit(self, probe: Any, report: dict[str, Any], train: Features, rows: Mapping[str, str]) -> None:
+        """Writes what a fitted probe predicts with, if it says so; without room for it the probe is trained again."""
+        if hasattr(probe, "adopt_fit"):
+            try:
+                with replaced(self._fit_path(probe, train, rows)) as file:
+                    np.savez(file, report=json.dumps(report), **probe.fitted_arrays())
+            except OSError as error:
+                self.problems.append(f"A probe could not be stored in {self.folder} ({error.strerror or error}).")
+
+    def _fit_path(self, probe: Any, train: Features, rows: Mapping[str, str]) -> Path:
+        rows = {name: rows[name] for name in ("train", "tuning") if name in rows}
+        return self.folder / f"{self.key(train, fit=rows, seed=probe.seed, joined=train.together is not None)}.npz"
 
     def state_folder(self, key: str) -> Path:
         """Where a long fit may save its state; removed at the end of the run."""

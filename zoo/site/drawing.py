@@ -139,7 +139,7 @@ RIGHT_HALVES = (
 Fill: TypeAlias = Literal["full", "half", "open"]
 STRIP = 1.08
 """How far :func:`spread` moves a point, at most: by this factor either way."""
-FILLS: dict[Fill, str] = {"full": "measured here", "half": "linear probe of others", "open": "expected"}
+FILLS: dict[Fill, str] = {"full": "measured here", "half": "other linear probe", "open": "expected"}
 """What the fill of a mark says of its number."""
 
 

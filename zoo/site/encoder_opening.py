@@ -39,6 +39,7 @@ _N_PARTS = 6  # paths of the points, so that those of like errors are told apart
 _RESTS_ON: dict[Basis, str] = {
     "these images": "Measured with a linear probe.",
     "measured here": "Measured with a linear probe.",
+    "another protocol": "Measured with a linear probe by another protocol than most, whose errors differ by points.",
     "probe of others": "Expected from a linear probe of others.",
     "other numbers": "Expected from numbers of other kinds; no linear probe is known.",
     "kin": "Expected from encoders like it; of this one no number is known.",

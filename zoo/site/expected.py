@@ -10,13 +10,15 @@ from ..analysis.label_budget import MOST_LABELS, N_CLASSES
 from ..cards.catalogue import catalogue
 from ..choosing.expectations import Basis, Expected, Images, expected_errors
 from ..choosing.ranking import FLATTERING, ranking
+from ..results.derived import of_one_protocol, summaries
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
 from .drawing import Fill
 
 ON_IMAGENET = Images(IMAGENET, "natural")
 FILL_OF: dict[Basis, Fill] = {
-    "these images": "full", "measured here": "full", "probe of others": "half", "other numbers": "open", "kin": "open",
+    "these images": "full", "measured here": "full", "another protocol": "half", "probe of others": "half",
+    "other numbers": "open", "kin": "open",
 }  # fmt: skip
 
 
@@ -41,17 +43,18 @@ def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
     """
     with contents.reading():
         found = ranking(MOST_LABELS, N_CLASSES, ON_IMAGENET, include_gone=True)
-        cards = catalogue()
+        cards, alike = catalogue(), of_one_protocol(summaries(exclude_wrong=True))
         others = {name: why for why, names in found.left_out.items() for name in names if name in contents.entries}
         unranked = expected_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
+    bases: dict[bool, Basis] = {True: "measured here", False: "another protocol"}
     known = {one.card.id: _standing(one.expected, is_ranked=True) for one in found.ranked}
     known |= {one.card.id: _standing(one.expected, note=one.why) for one in found.beside}
     notes = {name: "saw its labels" if why == FLATTERING else why for name, why in others.items()}
     known |= {name: _standing(one, is_drawn=False, note=notes[name]) for name, one in unranked.items()}
     for name, entry in contents.entries.items():
-        error = entry.error(SETTINGS[0].name)
+        error, basis = entry.error(SETTINGS[0].name), bases[name in alike]
         if error is not None and (name in others or name not in known):
-            known[name] = Standing(error=error, note=notes.get(name, ""))
+            known[name] = Standing(error=error, basis=basis, note=notes.get(name, ""))
     known = {name: known[name] for name in contents.entries if name in known}
     counts = Counter(dataset for entry in contents.entries.values() for dataset in entry.elsewhere)
     if known or not counts:
