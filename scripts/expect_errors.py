@@ -110,6 +110,21 @@ def basis_of(known: list[Observation]) -> dict[str, str]:
     return {name: words[best.get(name, 3)] for name in CARDS}
 
 
+FEWEST_NETWORKS = 3  # of an objective, with probes of so few labels
+
+
+def fewest_labels(known: list[Observation]) -> dict[str, float]:
+    """The place of the fewest labels per class of linear probes, by objective: the third of its networks by that."""
+    places: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for one in known:
+        if one.protocol in (MEASURED, LINEAR, FEW_SHOT):
+            traits = traits_of(CARDS[one.encoder])
+            of = places[str(traits["objective"])]
+            of[str(traits["weights"])] = max(of[str(traits["weights"])], one.labels)
+    ordered = {name: sorted(of.values(), reverse=True) for name, of in places.items()}
+    return {name: some[FEWEST_NETWORKS - 1] for name, some in ordered.items() if len(some) >= FEWEST_NETWORKS}
+
+
 def write_effects(effects: Effects, known: list[Observation], model: Model) -> None:
     """Writes expected.toml."""
     found, slope = difficulties(model)
@@ -120,6 +135,8 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
     probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]
     lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of data sets")
+    lines += ["[fewest_labels]  # by objective, place of the fewest with which three networks were probed"]
+    lines += [*(f'"{name}" = {place:.4f}' for name, place in sorted(fewest_labels(known).items())), ""]
     by_trait: dict[str, list[str]] = defaultdict(list)
     for (trait, scope), sd in effects.sd.items():
         by_trait[trait].append(f"{scope} = {sd:.4f}")

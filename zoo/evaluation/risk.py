@@ -56,7 +56,7 @@ from ..features import Features
 from ..optional import requires_extra
 from ..results.values import RiskDecomposition
 from .arrays import chosen_rows
-from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, interval, outcomes_of
+from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, error_interval, interval, outcomes_of
 from .measuring import (
     Division,
     ProbeCache,
@@ -317,13 +317,19 @@ def decompose(
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
     draws = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
     errors = {name: interval(value, draws[name]) for name, value in values.items()}
+    single = {"R_US": test, "R_AF": train, "R_PhiF": train, "R_UF": test}  # one probe, judged on all images of a part
+    errors |= {
+        name: error_interval(~runs[name][0].correct, groups=part.groups)
+        for name, part in single.items()
+        if name in runs
+    }
     if recorded is not None:
         values["R_PhiF"], draws["R_PhiF"] = recorded, np.full(n_bootstrap, recorded)
         errors["R_PhiF"] = Interval(value=recorded, ci_low=None, ci_high=None)
     parts, part_draws = _parts(values, order=order), _parts(draws, order=order)
     intervals = {name: interval(value, part_draws[name]) for name, value in parts.items()}
-    if recorded is not None:
-        intervals["approximation"] = errors["R_PhiF"]
+    of_one = {"full_shot_error": "R_US", "approximation_plus_usability": "R_AF", "approximation": "R_PhiF"}
+    intervals |= {part: errors[name] for part, name in of_one.items() if name in errors}
     risks = {}
     for name, error in errors.items():
         metric = "supervised_twin_error" if name == "R_PhiF" else "linear_probe_error"
