@@ -139,6 +139,10 @@ class _Candidate:
     expected: Expected
 
 
+def _is_told(one: object) -> bool:
+    return not (isinstance(one, _Candidate) and one.expected.is_untold)
+
+
 def ranking(
     n_labels: int,
     n_classes: int,
@@ -157,7 +161,7 @@ def ranking(
     everyone = [_Candidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
     conditions = [*filters(limits), *([] if include_gone else [NOT_GONE])]
     conditions.append(Filter(FLATTERING, lambda one: not one.card.saw_labels))
-    conditions.append(Filter(UNTOLD, lambda one: not one.expected.is_untold))
+    conditions.append(Filter(UNTOLD, _is_told))
     conditions.append(Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"))
     kept, left_out, why_nobody = filtered(everyone, conditions, {})
     asked = limits.where or ""
