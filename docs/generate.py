@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,6 +26,8 @@ from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.cards.wording import meanings
+from zoo.choosing import wording
+from zoo.choosing.choosing import choose
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
@@ -345,7 +348,32 @@ def protocol_differences() -> str:
     return "\n".join(rows)
 
 
+_CHOSEN_FROM = (
+    "pocket_simclr_rn_shapes", "pocket_sup_rn_shapes", "pocket_simclr_rn_shapes_d24", "pocket_sup_rn_shapes_d24",
+)  # fmt: skip
+_OF_DEVICES = ("images/s", "memory")  # columns that differ from machine to machine
+
+
+def choice_of_digits() -> str:
+    """What the example of ``zoo choose`` answers, without what depends on the device."""
+    choice = choose("digits", encoders=_CHOSEN_FROM, device="cpu")
+    places = [place for place, header in enumerate(wording.HEADERS) if header not in _OF_DEVICES]
+    table = [[row[place] for place in places] for row in (wording.HEADERS, *wording.ranked_rows(choice))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    right = [place in wording.NUMBERS for place in places]
+    lines = [
+        "  ".join(
+            cell.rjust(wide) if is_right else cell.ljust(wide)
+            for cell, wide, is_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    said = [line for text in wording.answer(choice) for line in textwrap.wrap(text, 120, break_long_words=False)]
+    return "\n".join(["```", wording.title_of(choice), "", *lines, "", *said, "```"])
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/choosing.md": {"choice": choice_of_digits},
     "docs/families.md": {"glance": families_at_a_glance, "counts": families_counts, "families": families_tables},
     "docs/label-free.md": {
         "label_free": partial(feature_metrics_table, LABEL_FREE_METRICS),

@@ -16,6 +16,7 @@ import math
 import sys
 from collections import defaultdict
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,21 @@ def basis_of(known: list[Observation]) -> dict[str, str]:
     return {name: words[best.get(name, 3)] for name in CARDS}
 
 
+FEWEST_NETWORKS = 3  # of an objective, with probes of so few labels
+
+
+def fewest_labels(known: list[Observation]) -> dict[str, float]:
+    """The place of the fewest labels per class of linear probes, by objective: the third of its networks by that."""
+    places: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for one in known:
+        if one.protocol in (MEASURED, LINEAR, FEW_SHOT):
+            traits = traits_of(CARDS[one.encoder])
+            of = places[str(traits["objective"])]
+            of[str(traits["weights"])] = max(of[str(traits["weights"])], one.labels)
+    ordered = {name: sorted(of.values(), reverse=True) for name, of in places.items()}
+    return {name: some[FEWEST_NETWORKS - 1] for name, some in ordered.items() if len(some) >= FEWEST_NETWORKS}
+
+
 def write_effects(effects: Effects, known: list[Observation], model: Model) -> None:
     """Writes expected.toml."""
     found, slope = difficulties(model)
@@ -120,6 +136,8 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
     probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]
     lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of data sets")
+    lines += ["[fewest_labels]  # by objective, place of the fewest with which three networks were probed"]
+    lines += [*(f'"{name}" = {place:.4f}' for name, place in sorted(fewest_labels(known).items())), ""]
     by_trait: dict[str, list[str]] = defaultdict(list)
     for (trait, scope), sd in effects.sd.items():
         by_trait[trait].append(f"{scope} = {sd:.4f}")
@@ -145,6 +163,67 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     (RESULTS / "expected.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+PROBES = (MEASURED, LINEAR, FEW_SHOT)
+ALL_LABELS, FEW_LABELS, ELSEWHERE = "ImageNet-1K, all labels", "ImageNet-1K, few labels", "elsewhere"
+FEW = 0.8  # place of labels from which on they are few
+LEAST_FACTOR, MOST_FACTOR = 0.7, 1.5
+
+
+def held_out(model: Model) -> dict[tuple[str, str], list[tuple[str, float]]]:
+    """Family, and how many standard deviations published errors of probes are from what is expected without them.
+
+    By what that rests on, and where. Of every network is hidden: everything (kin); its probes (other numbers); or all
+    but linear probes of others on ImageNet-1K, and zero-shot numbers (probe of others).
+    """
+    left, known = model.left_out(), model.known
+    networks: dict[str, list[int]] = defaultdict(list)
+    for place, one in enumerate(known):
+        networks[str(traits_of(CARDS[one.encoder])["weights"])].append(place)
+    found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
+    for rows in networks.values():
+        linear = {i for i in rows if (known[i].scaled_by, known[i].protocol, known[i].labels) == (ANCHOR, LINEAR, 0)}
+        hidden = {
+            "kin": rows,
+            "other numbers": [i for i in rows if known[i].protocol in PROBES],
+            "probe of others": [i for i in rows if i not in linear and known[i].protocol != ZERO_SHOT and linear],
+        }
+        for basis, some in hidden.items():
+            if not some or (basis != "kin" and len(some) == len(rows)):
+                continue
+            mean, covariance = left.predict(some)
+            for i, off, sd in zip(some, left.y[some] - mean, np.sqrt(np.diag(covariance)), strict=True):
+                if known[i].protocol in PROBES:
+                    where = FEW_LABELS if known[i].labels > FEW else ALL_LABELS
+                    key = basis, where if known[i].dataset == IMAGENET else ELSEWHERE
+                    found[key].append((CARDS[known[i].encoder].family, float(off / sd)))
+    return found
+
+
+def factors(held: dict[tuple[str, str], list[tuple[str, float]]]) -> dict[tuple[str, str], float]:
+    """By what standard deviations are multiplied: the root mean square of held-out errors in their own units.
+
+    Printed is how often 90 % intervals hold them before, and after with the factor of all other families.
+    """
+    found = {}
+    for key, pairs in sorted(held.items()):
+        families, z = np.array([family for family, _ in pairs]), np.array([one for _, one in pairs])
+        found[key] = factor_of(z)
+        others = np.array(
+            [factor_of(z[families != family]) if (families != family).any() else 1.0 for family in families]
+        )
+        before, after = (
+            f"{np.sqrt(np.mean(one**2)):.2f}, in 90 % {100 * np.mean(np.abs(one) < NormalDist().inv_cdf(0.95)):.0f} %"
+            for one in (z, z / others)
+        )
+        print(f"{' '.join(key)}: {len(z)} numbers, rms z {before}; rms z {after} with a factor of {found[key]:.2f}")
+    return found
+
+
+def factor_of(z: np.ndarray) -> float:
+    """The root mean square, within limits."""
+    return min(max(float(np.sqrt(np.mean(z**2))), LEAST_FACTOR), MOST_FACTOR)
+
+
 def write_table(model: Model, known: list[Observation]) -> None:
     """Writes expected.tsv."""
     names = sorted(CARDS)
@@ -157,9 +236,11 @@ def write_table(model: Model, known: list[Observation]) -> None:
         domain = domains.get(column, "" if column == "overall" else column)
         targets += [Target(name, dataset, domain, protocol=protocol) for name in names]
     mean, sd = model.expect(targets)
+    bases, factor = basis_of(known), factors(held_out(model))
+    places = [ALL_LABELS if one.dataset == IMAGENET else ELSEWHERE for one in targets]
+    sd *= [factor.get((bases[one.encoder], where), 1.0) for one, where in zip(targets, places, strict=True)]
     cells = [f"{round(100 * m)} {round(100 * s)}" for m, s in zip(mean, sd, strict=True)]
-    bases = basis_of(known)
-    cells += of_labels(model, names, bases)
+    cells += of_labels(model, names, bases, [factor.get((bases[name], FEW_LABELS), 1.0) for name in names])
     lines = ["\t".join(["encoder", "basis", *columns, "labels", "shared"])]
     for place, name in enumerate(names):
         lines.append("\t".join([name, BASIS_CODES[bases[name]], *cells[place :: len(names)]]))
@@ -170,7 +251,7 @@ def write_table(model: Model, known: list[Observation]) -> None:
 N_SHARED = 8  # leading components, of which differences of most pairs of encoders have their standard deviations
 
 
-def of_labels(model: Model, names: list[str], bases: dict[str, str]) -> list[str]:
+def of_labels(model: Model, names: list[str], bases: dict[str, str], factor: list[float]) -> list[str]:
     """What a hundredth of the labels adds, and its standard deviation; and what errors of encoders share.
 
     Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are what encoders have of the
@@ -190,7 +271,7 @@ def of_labels(model: Model, names: list[str], bases: dict[str, str]) -> list[str
     shared *= np.sign(shared.sum(axis=0))
     kin = [within(part, names) for part in (together[:n, :n] - shared @ shared.T, together[n:, n:])]
     numbers = np.hstack([shared, np.sqrt(kin).T])
-    sd = np.sqrt(np.diag(together)[n:])
+    sd = np.sqrt(np.diag(together)[n:]) * factor
     slopes = [f"{round(100 * a)} {round(100 * b)}" for a, b in zip((mean[n:] - mean[:n]) / few, sd, strict=True)]
     return slopes + [" ".join(str(round(100 * one)) for one in row) for row in numbers]
 

@@ -51,6 +51,11 @@ def test_generated_parts_are_fresh(file: str, generate: ModuleType, repository: 
     assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"
 
 
+@pytest.mark.slow
+def test_the_answer_of_a_choice_that_the_page_shows_is_what_comes(generate: ModuleType, repository: Path) -> None:
+    test_generated_parts_are_fresh("docs/choosing.md", generate, repository)
+
+
 def test_a_stale_part_is_renewed_and_the_rest_is_left_alone(generate: ModuleType) -> None:
     text = "before\n<!-- n:begin -->\nold\n<!-- n:end -->\nafter\n"
     assert generate.render(text, {"n": lambda: "new"}) == text.replace("old", "new")

@@ -12,16 +12,20 @@ from tests.result_rows import ROW
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
+from zoo.choosing.constraints import Constraints
 from zoo.choosing.expectations import (
     FLATTERED,
     Expected,
     Images,
+    best_measured,
     difficulties,
     difficulty_at,
     expected_errors,
     imagenet_labels,
     label_place,
 )
+from zoo.choosing.ranking import UNTOLD, recommend
+from zoo.choosing.shortlist import shortlist
 from zoo.errors import QueryError, UnknownName
 from zoo.results.derived import summaries
 from zoo.results.evidence import datasets
@@ -160,3 +164,30 @@ def test_measurements_on_the_users_images_come_first_and_say_how_difficult_they_
     shifts = {round(found[name].odds - before[name].odds, 9) for name in ("mae_vitB16", "clip_vitB16", "vicreg_rn50")}
     assert len(shifts) == 1  # all others move alike
     assert expected_errors(everyone(), 5_000, 2, dataset="nobody measured this") == before
+
+
+def test_with_few_labels_an_objective_that_nobody_probed_with_few_says_nothing(all_labels: dict[str, Expected]) -> None:
+    few = expected_errors(everyone(), 1_000, 1_000, images=ON_IMAGENET)
+    assert not [name for name, one in all_labels.items() if one.is_untold]
+    untold = {everyone()[name].objective.mode for name, one in few.items() if one.is_untold}
+    told = {everyone()[name].objective.mode for name, one in few.items() if not one.is_untold}
+    assert {"autoregressive", "distillation", "latent_prediction"} <= untold
+    assert {"contrastive", "clustering", "language_supervised", "hybrid"} <= told
+    assert few["aimv2_vit3B14_448"].is_untold and not few["dino_vitS16"].is_untold
+    assert few["aimv2_vit3B14_448"].sd > all_labels["aimv2_vit3B14_448"].sd
+    assert expected_errors(everyone(), 10, 10)["aimv2_vit3B14_448"].is_untold  # on any images
+
+
+def test_who_is_untold_has_no_rank_with_few_labels_nor_where_nobody_else_is_asked_for() -> None:
+    few = recommend(1_000)
+    assert few.left_out[UNTOLD] and not any(one.expected.is_untold for one in few.ranked)
+    assert UNTOLD not in recommend(1_281_167).left_out
+    alone = recommend(1_000, constraints=Constraints(where='card_family == "aimv2"'))
+    assert not alone.ranked and UNTOLD in alone.why_nobody
+    listed = shortlist(8, n_labels=40, n_classes=10)
+    assert listed.left_out[UNTOLD] and not any(one.expected and one.expected.is_untold for one in listed.chosen)
+
+
+def test_the_best_measured_error_is_that_with_as_many_labels_or_the_next_more() -> None:
+    few, many = best_measured(1_000), best_measured(1_281_167)
+    assert few[1] == 3_000 and many[1] == 1_281_167 and few[0] > many[0]

@@ -146,14 +146,13 @@ def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> Non
     curve = choice.curves[0]
     refused = dataclasses.replace(curve, expected=(), refusal="the error does not fall")
     assert wording.more_labels(refused).endswith("the error does not fall.")
-    point = dataclasses.replace(
-        curve.points[-1],
-        n_labels=9_600,
-        error=Interval(value=3.0, ci_low=2.0, ci_high=4.0),
-        gain=Interval(value=1.0, ci_low=0.5, ci_high=1.5),
-    )
-    said = wording.more_labels(dataclasses.replace(curve, expected=(point,)))
-    assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said
+    then, gain = Interval(value=3.04, ci_low=2.0, ci_high=4.0), Interval(value=0.92, ci_low=0.5, ci_high=1.5)
+    now = dataclasses.replace(curve.points[-1], error=Interval(value=3.96, ci_low=3.0, ci_high=5.0))
+    point = dataclasses.replace(now, n_labels=9_600, error=then, gain=gain)
+    said = wording.more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)))
+    assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said  # 4.0 less 3.0
+    said = wording.more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)), 0.5)
+    assert "3.5 % (2.5 to 4.5) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said  # 4.5 less 3.5
 
 
 def test_durations_are_said_in_the_unit_that_people_use() -> None:

@@ -86,7 +86,7 @@ def test_words_of_limits_and_speeds_are_those_of_the_cards(page: _Page) -> None:
         "permissive": Constraints(licence="permissive"), "commercial": Constraints(licence="commercial"),
         "conditions": Constraints(licence="conditions"), "open": Constraints(access="open"),
     }  # fmt: skip
-    assert page.budget["reasons"].keys() == words.keys() | {"gone"}
+    assert page.budget["reasons"].keys() == words.keys() | {"gone", "untold"}
     someone = ranking(START, 1_000, ON_IMAGENET).ranked[0].expected
     for place, row in enumerate(page.budget["rows"]):
         one = dict(zip(fields, row, strict=True))

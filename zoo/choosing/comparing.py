@@ -4,18 +4,19 @@ For a label curve, probes are trained on eighths, quarters, halves and all of th
 share no image, each within one of the next size. A power law with a floor, ``floor + scale * n^-exponent``,
 extrapolates the errors. Four sizes do not determine its three numbers, so that every law counts by how well it fits:
 the floor is uniform between 0 and the error with all labels, the exponent between 0.05 and 1.5, and the interval holds
-95 % of the posterior. It covers the choice of test images and of labels and the form of the law; nothing is expected
-where the error does not fall significantly, or where the interval is wider than the error.
+95 % of the posterior. It covers the choice of test images and of labels and the form of the law. The law tells by which
+share the measured error falls, so that this less the fall is what is expected. Nothing is expected where the error does
+not fall significantly on the same test images, or where the interval is wider than the error.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
+from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval, outcomes_of
 from ..optional import requires_extra
 from .judging import Probe
 
@@ -116,14 +117,13 @@ def compared(
     resampled = errors + moved
     chosen = resampled.argmin(axis=1)
     optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
-    own = {name: interval(float(errors[i]), draws[:, i]) for i, name in enumerate(names)}
+    own = {name: error_of(look, name) for name in names}
     return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
-def error_of(look: Look, name: str, *, seed: int) -> Interval:
+def error_of(look: Look, name: str) -> Interval:
     """The error of one contender on the images of a look, percent."""
-    draws = error_percent_draws(look.wrong[name][:, None], look.clusters, seed=seed)
-    return interval(look.error(name), draws[:, 0])
+    return error_interval(look.wrong[name], groups=look.clusters)
 
 
 def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interval:
@@ -238,7 +238,12 @@ def label_curve(
             wrong.append(np.asarray(predict(x_test, rows_test)) != y_test)
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
-    return continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
+    found = continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
+    points = [
+        replace(point, error=error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
+        for point, some in zip(found.points, columns, strict=True)
+    ]
+    return replace(found, points=tuple(points))
 
 
 def continued(
@@ -262,7 +267,8 @@ def continued(
         for n, value, one, some in zip(sizes, values, drawn, columns, strict=True)
     )
     table = np.stack(drawn, axis=1)
-    refusal = _why_not(sizes, values, table)
+    falls = draws[:, columns[0]].mean(axis=1) > draws[:, columns[-1]].mean(axis=1)
+    refusal = _why_not(sizes, values, float(falls.mean()))
     if refusal:
         return LabelCurve(encoder=encoder, points=points, expected=(), exponent=None, floor=None, refusal=refusal)
     floor, scale, exponent, weights = _laws(
@@ -271,7 +277,9 @@ def continued(
     expected, known = [], []
     for factor in FACTORS:
         then = floor + scale * factor**-exponent
-        error, gain = _interval(then, weights), _interval(floor + scale - then, weights)
+        with np.errstate(invalid="ignore", divide="ignore"):  # laws of weight 0
+            law, gain = _interval(then, weights), _interval(values[-1] * (1 - then / (floor + scale)), weights)
+        error = law.moved(times=(values[-1] - gain.value) / law.value)
         expected.append(LabelPoint(n_labels=round(factor * sizes[-1]), error=error, n_draws=0, gain=gain))
         if (error.ci_high or 0.0) - (error.ci_low or 0.0) <= WIDEST * max(values[-1], _ROUNDING):
             known.append(expected[-1])
@@ -308,7 +316,8 @@ def _scatter(measured: Array, draws: Array, columns: Sequence[range], random: np
     return np.maximum(0.0, squares / random.chisquare(n_free, len(draws)) - by_images / n_free)
 
 
-def _why_not(sizes: Sequence[int], values: Sequence[float], table: Array) -> str:
+def _why_not(sizes: Sequence[int], values: Sequence[float], falls: float) -> str:
+    """``falls`` is the share of draws, of the same test images, in which all labels are better than the fewest."""
     if len(sizes) < FEWEST_SIZES:
         return (
             f"errors with {len(sizes)} numbers of labels say nothing of more, at least {FEWEST_SIZES} are needed: too "
@@ -318,7 +327,7 @@ def _why_not(sizes: Sequence[int], values: Sequence[float], table: Array) -> str
         return (
             f"with {sizes[-1]:,} labels no test image is wrong, so that these images cannot show what more would bring"
         )
-    if (table[:, 0] > table[:, -1]).mean() < FALLS:
+    if falls < FALLS:
         return (
             f"from {sizes[0]:,} to {sizes[-1]:,} labels the error does not fall by more than chance explains "
             f"({values[0]:.1f} to {values[-1]:.1f} %)"

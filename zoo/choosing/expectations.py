@@ -52,6 +52,7 @@ _LEAST_SPREAD = 0.3  # points; other draws of labels and other trainings of a pr
 _NEAR_0 = 1e-4  # errors are kept so far from 0 and 1, whose log odds are infinite
 _Z = 1.6449  # standard normal deviate of 95 %
 _FEWEST_LABELS = 1  # per class; more than ImageNet has count as as many
+_FARTHEST = 0.65  # places of labels, twenty times fewer, to which errors of an objective are continued
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Expected:
     shared: tuple[float, ...] = ()  # parts of the standard deviation, which other encoders have in common with it
     family: str = ""
     family_sd: float = 0.0  # a further part, which its family has in common
+    is_untold: bool = False  # with far fewer labels than any probe of its objective had: its number says nothing
 
     def sd_from(self, other: Expected) -> float:
         """The standard deviation of the difference of two, natural log odds: what they share moves both."""
@@ -163,6 +165,11 @@ class Difficulty:
 def label_place(labels_per_class: float) -> float:
     """Labels per class on the scale of the model: 0 at 1,281, 1 at 13; cut at 1 label and at 1,281."""
     return place_of_labels(min(max(labels_per_class, _FEWEST_LABELS), ALL_LABELS))
+
+
+def farthest_place(card: EncoderCard) -> float:
+    """The place of the fewest labels per class to which errors of encoders with this objective are continued."""
+    return _FARTHEST + float(_document()["fewest_labels"].get(str(traits_of(card)["objective"]), 0.0))
 
 
 @cache
@@ -247,7 +254,10 @@ def expected_errors(
     if own:  # which say how difficult these images are
         shift = fmean(one.odds - known[name].odds for name, one in own.items())
         known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
-    return known | own
+    return {
+        name: replace(one, is_untold=one.basis != "measured here" and place > farthest_place(trained[name]))
+        for name, one in known.items()
+    } | own
 
 
 # --- the model -------------------------------------------------------------------------------------------------------
@@ -428,10 +438,11 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
     return known
 
 
-def best_measured() -> float:
-    """The lowest error measured here on ImageNet-1K with all labels, percent."""
+def best_measured(n_labels: int) -> tuple[float, int]:
+    """The lowest error measured here on ImageNet-1K with so many labels or the next more, percent, and how many."""
+    setting = min((one for one in SETTINGS if one.n_labels >= n_labels), key=lambda one: one.n_labels, default=_ALL)
     alike = of_one_protocol(summaries(exclude_wrong=True))
-    return min(one.errors[_ALL.name] for one in alike.values() if _ALL.name in one.errors)
+    return min(one.errors.get(setting.name, 100.0) for one in alike.values()), setting.n_labels
 
 
 def _curve(summary: Summary) -> dict[int, float]:

@@ -20,8 +20,8 @@ images do not. Tests, intervals and the final order know nothing of it.
 
 How certain. Differences of the survivors from the leader have simultaneous bootstrap intervals over test images (or
 their groups) of all pairs (max-t), which hold whichever leads and at whichever rung with all labels the race ends
-(Bonferroni). ``Race.optimism`` is the selection bias of the winner's error. Other training labels would move errors in
-addition.
+(Bonferroni). ``Race.optimism`` is the selection bias of the winner's error, by which it and its interval are raised;
+differences are as measured. Other training labels would move errors in addition.
 
 References
 ----------
@@ -127,9 +127,9 @@ class Standing:
     """How one contender ended.
 
     ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with its
-    own 95 % interval; ``behind`` in points, paired with the leader, simultaneous over the probed; both are of the
-    contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie", "worse", "not told apart"
-    (dropped for the budget, not significantly worse), or "failed".
+    own 95 % interval, both raised by ``Race.optimism`` if it leads; ``behind`` in points, paired with the leader,
+    simultaneous over the probed; both are of the contender's last rung and None if it failed in its first. ``verdict``
+    is "leader", "tie", "worse", "not told apart" (dropped for the budget, not significantly worse), or "failed".
     """
 
     name: str
@@ -166,7 +166,7 @@ class Race:
     images: dict[str, int]  # featurised, by contender
     seconds: dict[str, float]  # these times the contender's seconds an image
     full_seconds: float  # the same of all images and all contenders
-    optimism: float | None  # points by which the leader's error is too low, as the lowest of several
+    optimism: float | None  # points by which the leader's error was too low, as the lowest of several, and is raised
     is_complete: bool  # the survivors were probed on all labels
     notes: tuple[str, ...]
 
@@ -555,6 +555,7 @@ class _Racing:
         names = self.ranked()
         errors, behind, optimism = compared(look, names, level=self.level, seed=self.plan.seed)
         leader = names[0]
+        errors[leader] = errors[leader].moved(optimism)
         found = [
             Standing(
                 name=name,
@@ -598,7 +599,7 @@ class _Racing:
         error = behind = None
         verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
-            error = error_of(look, runner.name, seed=self.plan.seed)
+            error = error_of(look, runner.name)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
             if not runner.failed and (runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)):
                 verdict = "worse"

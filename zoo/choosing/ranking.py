@@ -1,8 +1,8 @@
 """All encoders that may be used, ranked by the error to expect on images like the user's.
 
 ``zoo recommend`` and the site's page of choices show it. Encoders trained with ImageNet's labels have no rank, for what
-is known of them flatters them; nor have gated ones and those of special kinds of images unless they are asked for: they
-are named beside.
+is known of them flatters them; nor, with few labels, those of whose objective nobody probed any with few. Nor have
+gated ones and those of special kinds of images unless they are asked for: they are named beside.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filte
 from .expectations import Expected, Images, difficulties, expected_errors
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
+UNTOLD = "no few-label number of their objective"
+"""Why an encoder has no rank where labels are far fewer than probes of its objective ever had."""
 NOBODY = "nobody measured a probe on {} images: errors are those on others, and those of encoders made for them"
 TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
@@ -136,6 +138,10 @@ class _Candidate:
     expected: Expected
 
 
+def _is_told(one: object) -> bool:
+    return not (isinstance(one, _Candidate) and one.expected.is_untold)
+
+
 def ranking(
     n_labels: int,
     n_classes: int,
@@ -154,6 +160,7 @@ def ranking(
     everyone = [_Candidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
     conditions = [*filters(limits), *([] if include_gone else [NOT_GONE])]
     conditions.append(Filter(FLATTERING, lambda one: not one.card.saw_labels))
+    conditions.append(Filter(UNTOLD, _is_told))
     conditions.append(Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"))
     kept, left_out, why_nobody = filtered(everyone, conditions, {})
     asked = limits.where or ""

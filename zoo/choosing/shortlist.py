@@ -33,7 +33,7 @@ from ..weights.places import is_installed, is_path, mirror_place, package_file, 
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
 from .expectations import Expected, Images, difficulties, effect_sizes, expected_errors
-from .ranking import NOBODY, fits, is_of_pocket
+from .ranking import NOBODY, UNTOLD, fits, is_of_pocket
 
 with requires_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -167,14 +167,15 @@ def _passed(
         return kept, left_out
     where = constraints.where or ""
     for reason, column, is_one in (
-        (GATED_REASON, "access", lambda card: card.weights.availability in GATED),
-        (SPECIAL_REASON, "domain", lambda card: not fits(card, images) and not is_of_pocket(card)),
-        ("tiny, of the pocket", "card_family", is_of_pocket),
+        (GATED_REASON, "access", lambda one: one.card.weights.availability in GATED),
+        (SPECIAL_REASON, "domain", lambda one: not fits(one.card, images) and not is_of_pocket(one.card)),
+        ("tiny, of the pocket", "card_family", lambda one: is_of_pocket(one.card)),
+        (UNTOLD, "objective", lambda one: one.expected is not None and one.expected.is_untold),
     ):
-        some = [one.card.id for one in kept if is_one(one.card)]
+        some = [one.card.id for one in kept if is_one(one)]
         if some and len(some) < len(kept) and not re.search(rf"\b{column}\b", where):  # unless asked for
             left_out[reason] = some
-            kept = [one for one in kept if not is_one(one.card)]
+            kept = [one for one in kept if not is_one(one)]
     return kept, left_out
 
 

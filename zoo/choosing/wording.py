@@ -35,6 +35,7 @@ HEADERS = (
     "rank", "encoder", "error %", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
     "parameters", "licence",
 )  # fmt: skip
+_SHOWN = 0.05  # points of optimism that a decimal shows
 NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
@@ -102,7 +103,7 @@ def answer(choice: Choice) -> list[str]:
     assert leader.error is not None
     lines = [
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
-        f"{leader.n_train:,} labels."
+        f"{leader.n_train:,} labels{_corrected(choice.race.optimism)}."
     ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
@@ -121,8 +122,13 @@ def answer(choice: Choice) -> list[str]:
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
-        lines.append(more_labels(choice.curves[0]))
+        lines.append(more_labels(choice.curves[0], choice.race.optimism))
     return lines
+
+
+def _corrected(optimism: float | None) -> str:
+    is_shown = optimism is not None and optimism >= _SHOWN
+    return f", corrected by +{optimism:.1f} points for having been chosen" if is_shown else ""
 
 
 def per_second(rate: float) -> str:
@@ -134,15 +140,16 @@ def per_second(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def more_labels(curve: LabelCurve) -> str:
-    """The expected error with more labels, in a sentence."""
+def more_labels(curve: LabelCurve, optimism: float | None = None) -> str:
+    """The expected error with more labels, in a sentence; of the winner, whose errors are raised by the optimism."""
     if not curve.expected:
         return f"More labels: no prediction for {curve.encoder}; {curve.refusal}."
-    said = []
+    said, now = [], curve.points[-1].error.moved(optimism or 0.0).value
     for point in curve.expected:
-        gain = point.gain
-        less = "" if gain is None else f", {gain.value:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
-        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{less}")
+        gain, then = point.gain, point.error.moved(optimism or 0.0)
+        less = round(now, 1) - round(then.value, 1)  # as the two are shown
+        words = "" if gain is None else f", {less:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
+        said.append(f"{percent(then)} with {point.n_labels:,} labels{words}")
     return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
 
 
@@ -171,8 +178,11 @@ def reading(choice: Choice) -> list[str]:
         "were dropped before all labels; 95 % confidence intervals over test images",
         "behind: points behind the best on the same images, simultaneous 95 % intervals; tie: the interval contains 0",
     ]
-    if race.optimism is not None and race.optimism >= 0.05:
-        lines.append(f"the winner's error is optimistic by about {race.optimism:.1f} points (selection)")
+    if race.optimism is not None and race.optimism >= _SHOWN:
+        lines.append(
+            f"the best's error and interval are corrected by +{race.optimism:.1f} points for having been chosen, as "
+            "the lowest of several errors is too low; others, and points behind, are as measured"
+        )
     lines.append(
         f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
         "is computed from the network where it was not measured"
@@ -334,7 +344,7 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
             "Errors with more labels",
             "Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
             "floor. Bars: 95 % intervals.",
-            more_labels(choice.curves[0]),
+            more_labels(choice.curves[0], choice.race.optimism),
             partial(figures.label_curve, choice.curves),
         )
     if risk is not None:

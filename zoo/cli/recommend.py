@@ -28,7 +28,7 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
-from ..choosing.expectations import best_measured
+from ..choosing.expectations import best_measured, imagenet_labels
 from ..choosing.ranking import Beside, Ranking, recommend
 from ..choosing.ranking import Ranked as ExpectedRank
 from ..results.derived import of_one_protocol, summaries
@@ -117,8 +117,8 @@ def recommend_command(
     The error is that of a linear probe on ImageNet-1K with as many labels a class, or on the data set of --like, or on
     a data set of the --domain. It is measured here where that was done, and else estimated from everything that was
     measured here, by others, or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks
-    encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank; gated ones and
-    those of special kinds of images are named beside.
+    encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
+    labels, those whose objective nobody probed with few; gated ones and those of special images are named beside.
 
     --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
     command that measures the first three networks on your images.
@@ -275,9 +275,10 @@ def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: 
     notes += [*found.cautions, *_beside(found, shown)]
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
-    best = best_measured()
+    best, n = best_measured(imagenet_labels(found.n_labels, found.n_classes))
     if found.images.dataset == IMAGENET and any(one.expected.error < best for one in shown):
-        more.append(f"errors below {points(best)} are extrapolated: no encoder measured here has so low a one")
+        said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels a class"
+        more.append(f"errors below {points(best)} are extrapolated: {said}")
     more += [cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
 

@@ -31,13 +31,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, QueryError, visible
 from ..optional import requires_extra
 from .arrays import finite_numbers
-from .bootstrap import Interval, interval
+from .bootstrap import Interval, error_interval, interval
 from .drawing import FULL_WIDTH, HALF_WIDTH, SMALLEST, Figure, new_figure
 from .ranking import Ranking
 
 with requires_extra("evaluate", needed_for="A metric of predictions"):
     import numpy as np
-    from scipy.stats import beta
     from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
@@ -242,7 +241,6 @@ def classification_metrics(
     drawn = _Draws(n_draws, seed)
     for weights, size in _weights(n, unit_of, n_draws, seed):
         total = weights.sum(axis=0)  # (n_drawn,)
-        drawn.add("error", wrong @ weights / total, total / size)
         of_class = np.add.reduceat(weights[by_class], starts, axis=0)  # (n_present, n_drawn)
         wrong_of_class = np.add.reduceat((weights * wrong[:, None])[by_class], starts, axis=0)
         drawn.add("balanced_error", (wrong_of_class / of_class).mean(axis=0), n_effective * total / n / size)
@@ -252,7 +250,7 @@ def classification_metrics(
         for name, errors in bins.errors(weights).items():
             drawn.add(name, errors)
         rankings.add_to(drawn, weights, size)
-    metrics = {"error": drawn.percent("error", wrong.mean())}
+    metrics = {"error": error_interval(wrong, groups=unit_of) if n_draws else _without_ends(100 * float(wrong.mean()))}
     class_errors = 1 - np.diag(confusion)[present] / counts[present]
     if len(present) > 1:
         metrics["balanced_error"] = drawn.percent("balanced_error", class_errors.mean())
@@ -264,9 +262,7 @@ def classification_metrics(
     metrics |= {name: drawn.bins(name, value, chance.get(name)) for name, value in bins.values.items()}
     of_width = chance.get("calibration_error")
     by_class_error = {
-        c: _jeffreys(int(counts[c] - confusion[c, c]), int(counts[c]))
-        if unit_of is None and n_draws
-        else drawn.percent(("error", c), error)
+        c: error_interval(wrong[y == c]) if unit_of is None and n_draws else drawn.percent(("error", c), error)
         for c, error in zip(present.tolist(), class_errors.tolist(), strict=True)
     }
     return Classification(
@@ -375,7 +371,7 @@ def tag_metrics(
                 name=name,
                 n_images=int(counts[c]),
                 n_predicted=int((p[:, c] > 0.5).sum()),
-                error=_jeffreys(int(wrong[:, c].sum()), n)
+                error=error_interval(wrong[:, c])
                 if unit_of is None and n_draws
                 else drawn.percent(("error", c), wrong[:, c].mean()),
                 auroc=rankings.interval(drawn, "auroc", c),
@@ -615,13 +611,6 @@ def _blocks(n: int, n_draws: int) -> Iterator[int]:
     block = max(1, _AT_A_TIME // n)
     for start in range(0, n_draws, block):
         yield min(block, n_draws - start)
-
-
-def _jeffreys(n_wrong: int, n: int) -> Interval:
-    """An error in percent, with Jeffreys' interval widened to hold it."""
-    value = 100 * n_wrong / n
-    low, high = (100 * float(beta.ppf(end, n_wrong + 0.5, n - n_wrong + 0.5)) for end in (0.025, 0.975))
-    return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
 
 
 def _p_value(value: float, chance: Floats) -> float:

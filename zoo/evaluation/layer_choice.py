@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .bootstrap import N_DRAWS, Interval, error_draws, interval
+from .bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval
 
 with requires_extra("evaluate", needed_for="Choosing a layer"):
     import numpy as np
-    from scipy.stats import beta, binom
+    from scipy.stats import binom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,19 +147,9 @@ def differences(
     return tuple(found)
 
 
-def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None, seed: int = 0) -> tuple[Interval, ...]:
-    """The error of each variant in percent, with its 95 % interval: Jeffreys', or of a bootstrap over groups."""
-    n = len(wrong)
-    counts = wrong.sum(axis=0)
-    if groups is not None:
-        draws = _draws(wrong, groups, N_DRAWS, seed)
-        return tuple(interval(100 * int(k) / n, draws[:, column]) for column, k in enumerate(counts))
-    ends = [100 * beta.ppf(end, counts + 0.5, n - counts + 0.5) for end in (0.025, 0.975)]
-    values = 100 * counts / n
-    return tuple(
-        Interval(value=float(value), ci_low=float(min(low, value)), ci_high=float(max(high, value)))
-        for value, low, high in zip(values, *ends, strict=True)
-    )
+def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None) -> tuple[Interval, ...]:
+    """The error of each variant in percent, with its 95 % interval."""
+    return tuple(error_interval(column, groups=groups) for column in wrong.T)
 
 
 def paired_tests(

@@ -260,10 +260,10 @@ def layers_of(
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, protocol=protocol, seed=seed)
-    of_train = errors(train_wrong, groups=train_groups, seed=seed)
-    of_test = errors(test_wrong, groups=test_groups, seed=seed)
+    of_train = errors(train_wrong, groups=train_groups)
+    of_test = errors(test_wrong, groups=test_groups)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
-    of_probe = dict(zip(runs, errors(wrong_probed, groups=test_groups, seed=seed), strict=True))
+    of_probe = dict(zip(runs, errors(wrong_probed, groups=test_groups), strict=True))
     variants = tuple(
         Variant(
             name=one.tap.name,

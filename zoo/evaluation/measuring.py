@@ -32,7 +32,7 @@ from ..features import Features, require_comparable
 from ..files import replaced
 from ..optional import requires_extra
 from .arrays import chosen_rows, find_extreme, not_finite
-from .bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
+from .bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval, outcomes_of
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -407,6 +407,8 @@ def mean_error(
 
     With ``groups`` (n_evaluated,) of these images, the interval is over groups.
     """
+    if len(runs) == 1:
+        return error_interval(~runs[0].correct, groups=groups)
     wrong = outcomes_of(len(runs[0].correct), [(None, run.correct) for run in runs])
     draws = error_draws(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed, groups=groups)
     return interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])

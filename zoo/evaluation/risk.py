@@ -31,7 +31,9 @@ the first two parts are known as their sum only, ``approximation_plus_usability`
 Intervals (:mod:`zoo.evaluation.bootstrap`) are over images and over the seeds of S_sub, given these probes: that other
 training images would have given other probes is not in them. With ``n_refits``, training and test images are resampled
 with replacement (copies are held out together) and every probe is tuned and trained again: the interval is the value
-plus and minus Student's t times the standard deviation over replicates, never narrower than the one given these probes.
+plus and minus Student's t times the standard deviation over replicates, never narrower than the choice of images alone
+makes it. (The one given these probes would be no such bound: two or three subsets tell next to nothing of how their
+probes differ, so that it may be twice as wide.)
 Whether the probes behind R_AS differ by more than their images explain is tested at the level ``LEVEL``.
 
 References
@@ -56,7 +58,7 @@ from ..features import Features
 from ..optional import requires_extra
 from ..results.values import RiskDecomposition
 from .arrays import chosen_rows
-from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, interval, outcomes_of
+from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, error_interval, interval, outcomes_of
 from .measuring import (
     Division,
     ProbeCache,
@@ -317,13 +319,18 @@ def decompose(
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
     draws = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
     errors = {name: interval(value, draws[name]) for name, value in values.items()}
+    single = {"R_US": test, "R_AF": train, "R_PhiF": train, "R_UF": test}  # one probe, judged on all images of a part
+    errors |= {
+        name: error_interval(~runs[name][0].correct, groups=part.groups)
+        for name, part in single.items()
+        if name in runs
+    }
     if recorded is not None:
         values["R_PhiF"], draws["R_PhiF"] = recorded, np.full(n_bootstrap, recorded)
         errors["R_PhiF"] = Interval(value=recorded, ci_low=None, ci_high=None)
     parts, part_draws = _parts(values, order=order), _parts(draws, order=order)
     intervals = {name: interval(value, part_draws[name]) for name, value in parts.items()}
-    if recorded is not None:
-        intervals["approximation"] = errors["R_PhiF"]
+    intervals |= {part: errors[name] for part, name in _OF_ONE_PROBE.items() if name in errors}
     risks = {}
     for name, error in errors.items():
         metric = "supervised_twin_error" if name == "R_PhiF" else "linear_probe_error"
@@ -333,7 +340,14 @@ def decompose(
     if n_refits:
         options = {"probe": probe, "supervised": supervised, "n_subsets": n_subsets, "order": order, "cache": cache}
         replicates = [_replicate(train, test, n, seed, options, partial(announce_refit, n)) for n in range(n_refits)]
-        refit = _refit(intervals, replicates)
+        of_one_subset = {name: some[:1] for name, some in runs.items()}
+        alone = _draws(of_one_subset, train, test, n_draws=n_bootstrap, seed=seed) | {
+            name: one for name, one in draws.items() if name not in runs
+        }
+        spread = {
+            name: np.percentile(one - one.mean(), [2.5, 97.5]) for name, one in _parts(alone, order=order).items()
+        }
+        refit = _refit(intervals, spread, replicates)
     subsets = [(run.evaluated, run.correct) for run in runs.get("R_AS", ())]
     p_value = disagreement(outcomes_of(len(train.y), subsets), groups=train.groups) if len(subsets) > 1 else None
     known = "" if card is None else pretraining_warning(card, dataset=train.origin.dataset)
@@ -393,7 +407,14 @@ def _replicate(
     return {name: found.value for name, found in report.intervals.items()}
 
 
-def _refit(given_these: Mapping[str, Interval], replicates: Sequence[Mapping[str, float]]) -> Refit:
+_OF_ONE_PROBE = {"full_shot_error": "R_US", "approximation_plus_usability": "R_AF", "approximation": "R_PhiF"}
+"""Parts that are errors of one probe, by the risk that they are."""
+
+
+def _refit(
+    given_these: Mapping[str, Interval], by_images: Mapping[str, Floats], replicates: Sequence[Mapping[str, float]]
+) -> Refit:
+    """``by_images`` are how far below and above a part the choice of images alone moves it."""
     found: dict[str, Interval] = {}
     values = {name: np.array([one[name] for one in replicates]) for name in given_these}
     times = float(stdtrit(len(replicates) - 1, 0.975))
@@ -403,7 +424,10 @@ def _refit(given_these: Mapping[str, Interval], replicates: Sequence[Mapping[str
         if name == "full_shot_error":
             low, high = max(low, 0.0), min(high, 100.0)
         if one.ci_low is not None and one.ci_high is not None:
-            low, high = min(low, one.ci_low), max(high, one.ci_high)
+            below, above = by_images[name].tolist()
+            if name in _OF_ONE_PROBE:
+                below, above = one.ci_low - one.value, one.ci_high - one.value
+            low, high = min(low, one.value + below), max(high, one.value + above)
             found[name] = Interval(value=one.value, ci_low=low, ci_high=high)
         else:  # an error that was recorded elsewhere
             found[name] = one

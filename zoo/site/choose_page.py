@@ -30,10 +30,11 @@ from ..choosing.expectations import (
     difficulties,
     difficulty_at,
     expected_errors,
+    farthest_place,
     label_place,
     scale_sd,
 )
-from ..choosing.ranking import DEVIATES, Beside, Ranked, fits, is_tied, is_worse, ranking
+from ..choosing.ranking import DEVIATES, UNTOLD, Beside, Ranked, fits, is_tied, is_worse, ranking
 from ..errors import listed
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
@@ -59,8 +60,8 @@ LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
 _N_BESIDE = 5  # encoders without a rank that are named
 _FIELDS = (
-    "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
-    "network", "basis", "slope", "slope_sd", "spread", "shared", "family", "own",
+    "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "farthest", "domains", "mine",
+    "sets", "network", "basis", "slope", "slope_sd", "spread", "shared", "family", "own",
 )  # fmt: skip
 _LICENCES = {
     "any": "any",
@@ -200,6 +201,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 [word for word, limit in words.items() if limit.keeps(Beside(card, at_steps[0], ""))],
                 int(not NOT_GONE.keeps(Beside(card, at_steps[0], ""))),
                 int(card.weights.availability in GATED),
+                round(farthest_place(card), 4),
                 None if fits(card, Images()) else sorted(fitting),
                 int(entries[name].is_mine),
                 sets,
@@ -244,7 +246,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         "fillOf": FILL_OF,
         "listed": LISTED,
         "beside": _N_BESIDE,
-        "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE}.items()},
+        "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE}.items()} | {"untold": UNTOLD},
     }  # fmt: skip
 
 

@@ -46,6 +46,7 @@ Zoo.pages.choose = () => {
       ask(`trained on ${without.join(" or ")}`, one => !without.some(name => one.sets.includes(name)), `--where '${without.map(name => `${JSON.stringify(name)} not in image_sets`).join(" and ").replaceAll("'", `'"'"'`)}'`);
     }
     if (!choices.gone) ask(BUDGET.reasons.gone, one => !one.gone);
+    ask(BUDGET.reasons.untold, one => one.basis === "measured here" || steps[choices.step].place <= one.farthest); /* as Expected.is_untold */
     kept.sort((a, b) => a.odds - b.odds || (a.id < b.id ? -1 : 1));
     const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ")} images` : "for special images");
     beside = kept.map(one => ({ ...one, why: whyNot(one) })).filter(one => one.why);

@@ -1,0 +1,61 @@
+"""One error has one interval, whichever part of the program computes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.each import for_each
+from tests.evaluation.test_risk_refits import Least
+from tests.planted_features import features
+from zoo.choosing.comparing import Look, error_of
+from zoo.evaluation.bootstrap import error_interval
+from zoo.evaluation.classification import classification_metrics
+from zoo.evaluation.layer_choice import errors
+from zoo.evaluation.measuring import measure_seeds
+from zoo.evaluation.risk import FULL, decompose
+
+
+@for_each([1, 3], name="{} images per group".format)
+def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of_group: int) -> None:
+    random = np.random.default_rng(0)
+    parts = []
+    for split, n in (("train", 240), ("val", 90)):
+        y = np.repeat(np.arange(n // 6) % 2, 6)
+        x = 1.5 * y[:, None] + random.standard_normal((n // 3, 4)).repeat(3, axis=0) + random.standard_normal((n, 4))
+        groups = None if of_group == 1 else np.repeat(np.arange(n // 3), 3).astype(np.uint64)
+        parts.append(replace(features(x, y, split=split, images_hash=split), groups=groups))
+    train, test = parts
+    measured = measure_seeds(train, test, FULL, n_seeds=1, probe=Least, seed=5)
+    wrong = ~measured.runs[0].correct
+    found = error_interval(wrong, groups=test.groups)
+    assert 0 < found.ci_low < found.value < found.ci_high < 100  # type: ignore[operator]
+    outputs = np.eye(2)[np.where(wrong, 1 - test.y, test.y)]
+    clusters = None if test.groups is None else test.groups.astype(int)
+    look = Look(1, 10, len(wrong), "probe", {"a": wrong}, {}, clusters, {}, 0.0)
+    assert measured.error == found
+    assert decompose(train, test, probe=Least, seed=9).intervals["full_shot_error"] == found
+    assert classification_metrics(test.y, outputs, groups=test.groups, seed=3).metrics["error"] == found
+    assert errors(wrong[:, None], groups=test.groups) == (found,)
+    assert error_of(look, "a") == found
+
+
+def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:
+    wrong = np.random.default_rng(1).uniform(size=80) < 0.2
+    alone, again = error_interval(wrong), np.repeat(wrong, 5)
+    grouped, naive = error_interval(again, groups=np.repeat(np.arange(80), 5)), error_interval(again)
+    widths = [float(one.ci_high - one.ci_low) for one in (alone, grouped, naive)]  # type: ignore[operator]
+    assert widths[1] == pytest.approx(widths[0], rel=0.05) and widths[2] < 0.5 * widths[0]
+
+
+def test_intervals_of_an_error_hold_it_in_nineteen_of_twenty_sets_of_groups() -> None:
+    random = np.random.default_rng(2)
+    held = 0
+    for _ in range(300):
+        sizes = 1 + random.poisson(4, 60)
+        wrong = random.uniform(size=sizes.sum()) < np.repeat(random.beta(0.4, 1.6, 60), sizes)
+        found = error_interval(wrong, groups=np.repeat(np.arange(60), sizes))
+        held += found.ci_low <= 20 <= found.ci_high  # type: ignore[operator]
+    assert held >= 273  # 285 are expected; fewer than 273 with a probability of 1 %
