@@ -46,7 +46,7 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
 
     if file is not None and file.suffix.lower() != ".toml":
         raise click.UsageError(f"Got --write {file}, expected a name that ends in .toml.")
-    data = opened(images, options, tells=False)
+    data = opened(images, options, tells=False, takes_numbers=True)
     about, notes = about_images(data, has_intervals=False)
     doubts, sizes = find_doubts(data), _sizes(data.train)
     counts = list(

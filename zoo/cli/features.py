@@ -54,7 +54,7 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
 
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     engine = engine_of(options)
-    data = opened(images, options)
+    data = opened(images, options, takes_numbers=True)
     wanted = PARTS if parts == "both" else (parts,)
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
     found, report = done(ids, data, wanted, engine, images, options)

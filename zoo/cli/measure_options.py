@@ -246,6 +246,12 @@ DATA_OPTIONS = (
         help="What -1 is in columns of 0 and 1, where blank is 0.  [default: refused]",
     ),
     click.option(
+        "--target",
+        type=click.Choice(["class", "number"]),
+        help="What the labels of a CSV file are; numbers get a regression probe.  [default: numbers where many "
+        "different ones measure something]",
+    ),
+    click.option(
         "--ignore-label",
         "ignore_labels",
         multiple=True,
@@ -385,8 +391,11 @@ def refuse_idle_columns(images: str) -> None:
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
-def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> ImageData:
-    """Opens the image set that the arguments name; options that would do nothing to it are refused."""
+def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_numbers: bool = False) -> ImageData:
+    """Opens the image set that the arguments name; options that would do nothing to it are refused.
+
+    Labels that are numbers are refused unless the verb takes them.
+    """
     from ..datasets import open_images
 
     refuse_idle_columns(images)
@@ -394,6 +403,12 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> Image
     data = open_images(images, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    if data.train.target and not takes_numbers:
+        raise QueryError(
+            f"The labels of {data.name!r} are numbers ({data.train.target!r}), and zoo "
+            f"{click.get_current_context().info_name} works with classes; name another column, or take its numbers for "
+            "classes with --target class."
+        )
     if tells:
         tell_first([data.train, data.val])
     return data
@@ -455,7 +470,8 @@ def tell_first(image_sets: Sequence[ImageSet]) -> None:
 def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
-    known = f"{len(train):,} training and {len(test):,} test images of {len(train.classes):,} classes"
+    of = f"{len(train.classes):,} {'numbers' if train.target else 'classes'}"
+    known = f"{len(train):,} training and {len(test):,} test images of {of}"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 

@@ -16,7 +16,7 @@ import click
 
 from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import plain_cell, replaced
-from .evaluation_output import print_classification, print_tagging
+from .evaluation_output import print_classification, print_regression, print_tagging
 from .measure_options import (
     DATA_OPTIONS,
     PAGE_OPTIONS,
@@ -30,12 +30,13 @@ from .measure_options import (
     source_options,
     tell_first,
 )
-from .options import given_options, with_options
+from .options import given_options, refuse_idle, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
     from ..evaluation.classification import Classification, Tagging
+    from ..evaluation.regression import Regression
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
@@ -59,7 +60,8 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     "--out",
     metavar="FILE.csv",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where path, predicted class and the probability of each class go.  [default: a short table is printed]",
+    help="Where path, predicted class and the probability of each class go; of numbers path and prediction.  [default: "
+    "a short table is printed]",
 )
 @click.option(
     "--split",
@@ -83,7 +85,7 @@ def predict_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Classify images by a saved probe.
+    """Classify images, or predict numbers of them, by a saved probe.
 
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
@@ -95,6 +97,9 @@ def predict_command(
 
     require_page_at(page)
     probe = load_probe(folder)
+    is_number = probe.kind == "numbers"
+    if is_number:
+        refuse_idle(("page",), "a probe of numbers confuses no classes, which a page shows")
     if "background" not in given_options():
         options["background"] = probe.background
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
@@ -107,7 +112,8 @@ def predict_command(
             parts.append(found)
             if rows is not None:
                 for name, predicted, shares in _each([found]):
-                    rows.writerow([plain_cell(name), plain_cell(predicted), *(f"{share:.6g}" for share in shares)])
+                    cells = [f"{share:.6g}" for share in shares]
+                    rows.writerow([plain_cell(name), *([] if is_number else [plain_cell(predicted)]), *cells])
 
         probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
     skipped = [one.image for found in parts for one in found.skipped]
@@ -121,7 +127,7 @@ def predict_command(
             "encoder": probe.encoder,
             "kind": probe.kind,
             "n_images": sum(counts.values()),
-            "predicted": dict(counts.most_common()),
+            "predicted": None if is_number else dict(counts.most_common()),
             "skipped": skipped,
             "out": None if out is None else str(out),
             "page": None if page is None else str(page),
@@ -133,12 +139,22 @@ def predict_command(
         }
         if out is None:
             document["predictions"] = [
-                {"path": name, "predicted": predicted, "probabilities": dict(zip(probe.classes, shares, strict=True))}
+                {"path": name, "prediction": shares[0]}
+                if is_number
+                else {
+                    "path": name,
+                    "predicted": predicted,
+                    "probabilities": dict(zip(probe.classes, shares, strict=True)),
+                }
                 for name, predicted, shares in _each(parts)
             ]
         print_json(document)
         return
-    if out is None:
+    if is_number:
+        if out is None:
+            print_table(["path", probe.classes[0]], [[name, text] for name, text, _ in _each(parts)], right=[1])
+        written = f"{sum(counts.values()):,} numbers{'' if out is None else f' written to {out}'}"
+    elif out is None:
         table = [[name, predicted or "(none)", f"{100 * max(shares):.1f}"] for name, predicted, shares in _each(parts)]
         print_table(["path", "predicted", "percent"], table, right=[2])
         written = "percent: the largest probability; --out FILE.csv has all of them"
@@ -147,8 +163,8 @@ def predict_command(
         print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
         written = f"{sum(counts.values()):,} predictions written to {out}"
     if metrics is not None:
-        print_metrics: Any = print_tagging if probe.kind == "tags" else print_classification
-        print_metrics(metrics, "These predictions")
+        kinds: dict[str, Any] = {"tags": print_tagging, "numbers": print_regression}
+        kinds.get(probe.kind, print_classification)(metrics, "These predictions")
     print_notes([*_warnings(asked), written, *skipped_notes(skipped, n_named=10), *notes_on(asked.sides)])
 
 
@@ -241,11 +257,13 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
         asked["multi_label"] = True
+    if is_table(text) and asked["target"] is None:
+        asked["target"] = "number" if probe.kind == "numbers" else "class"
     hashes = probe.about.get("images_hash", {})
 
     def found(asked: dict[str, Any]) -> tuple[Sequence[ImageSet], ImageData | None, str]:
         whole, why = _new_table(text, asked, set(hashes.values())) if is_table(text) else (None, "")
-        data = None if whole else opened(text, asked)
+        data = None if whole else opened(text, asked, takes_numbers=True)
         return whole or [getattr(data, one) for one in SIDES[part]], data, why
 
     try:
@@ -263,8 +281,10 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
         set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
     )
+    if probe.kind == "numbers":
+        is_labelled = sides[0].target == probe.classes[0]
     if not is_labelled:
-        what = "tags" if probe.kind == "tags" else "classes"
+        what = probe.kind
         if data is not None or not why:
             why += "; " * bool(why) + f"no metrics, for the labels of {images.name} are no {what} of the probe"
         return _Asked(images=images, sides=sides, labels=None, groups=None, why=why)
@@ -319,7 +339,8 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         with replaced(out) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
             rows = csv.writer(text)
-            rows.writerow(["path", "predicted", *(f"p_{name}" for name in probe.classes)])
+            names = ["predicted", *(f"p_{name}" for name in probe.classes)]
+            rows.writerow(["path", *(["prediction"] if probe.kind == "numbers" else names)])
             yield rows
             text.detach()
     except OSError as error:
@@ -337,20 +358,27 @@ def _known(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> tu
     if asked.labels is None:
         return names, p, None
     labels = [asked.labels[name] for name in names]
+    if probe.kind == "numbers":
+        return names, p, np.array(labels, np.float64)
     if probe.kind == "tags":
         return names, p, np.array([[tag in label.split("|") for tag in probe.classes] for label in labels])
     place = {name: number for number, name in enumerate(probe.classes)}
     return names, p, np.array([place[label] for label in labels], dtype=np.int64)
 
 
-def _metrics(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> Classification | Tagging | None:
+def _metrics(
+    probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]
+) -> Classification | Tagging | Regression | None:
     """Of the predictions; None where labels are not known, or no image could be read."""
     from ..evaluation.classification import classification_metrics, tag_metrics
+    from ..evaluation.regression import number_metrics
 
     names, p, y = _known(probe, asked, parts)
     if y is None or not names:
         return None
     groups = None if asked.groups is None else [asked.groups[name] for name in names]
+    if probe.kind == "numbers":
+        return number_metrics(y, p[:, 0], groups=groups) if len(set(y.tolist())) > 1 else None
     if probe.kind == "tags":
         return tag_metrics(y, p, tags=probe.classes, groups=groups)
     return classification_metrics(y, p, classes=probe.classes, groups=groups)

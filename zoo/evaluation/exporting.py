@@ -53,7 +53,7 @@ def write_onnx(probe: SavedProbe, path: Path) -> Path:
             dynamo=True,
             dynamic_shapes=shapes,
             input_names=["images"],
-            output_names=["probabilities"],
+            output_names=["prediction" if probe.kind == "numbers" else "probabilities"],
             verbose=False,
         )
     for name, value in facts_of(probe).items():

@@ -130,6 +130,7 @@ def schema_of(features: Features, index: Index) -> pa.Schema:
         "origin": asdict(features.origin),
         "classes": list(features.classes),
         "tags": list(features.tags),
+        "target": features.target,
         "skipped": [asdict(image) for image in features.skipped],
         "shards": [shard.digest for shard in index.shards],
     }
