@@ -27,6 +27,8 @@ from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
+from ..evaluation.regression import NOT_FOR_NUMBERS
+from ..evaluation.regression import PROTOCOL as RIDGE
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -35,7 +37,17 @@ from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .figures import against_cost, bars_of, ranking
-from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, cached, clusters_of, logistic_probe
+from .judging import (
+    PROTOCOL,
+    PROTOCOLS_OF_PROBES,
+    Probe,
+    Task,
+    cached,
+    clusters_of,
+    logistic_probe,
+    number_task,
+    ridge_probe,
+)
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 from .wording import answer, title_of
@@ -74,6 +86,7 @@ class DataFacts:
     image_px: int  # usual shorter side
     fingerprints: tuple[str, str]
     notes: tuple[str, ...]  # on copies, groups and classes
+    target: str = ""  # what labels measure that are numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +333,7 @@ def choose(
         n_workers=n_workers,
         root=root,
         protocol=protocol,
+        decompose=decompose,
         offline=offline,
         spelled=spelled,
         load=load,
@@ -330,13 +344,17 @@ def choose(
     ground = contenders[0].ground
     groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    probe = cached(
-        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
-        n_test=task.n_test,
-        facts=lambda name: (
-            runs_folder(ground.root, name),
-            {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
-        ),
+    probe = (
+        ridge_probe(task, contents=ground.data.train.contents)
+        if task.numbers
+        else cached(
+            logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
+            n_test=task.n_test,
+            facts=lambda name: (
+                runs_folder(ground.root, name),
+                {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
+            ),
+        )
     )
     try:
         found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
@@ -363,9 +381,9 @@ def choose(
         except DataError as error:  # the ranking stands without it
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     wrong = None
-    if mistakes and ground.data.train.tags:
+    if mistakes and not task.numbers and ground.data.train.tags:
         notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
-    elif mistakes:
+    elif mistakes and not task.numbers:
         tell(f"{leader.name}: its mistakes")
         wrong = _mistakes(
             leader,
@@ -427,6 +445,7 @@ def _prepared(
     n_workers: int = 0,
     root: str | os.PathLike[str] | None = None,
     protocol: str = PROTOCOL,
+    decompose: bool = False,
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
@@ -435,7 +454,7 @@ def _prepared(
     is_rehearsal: bool = False,
 ) -> tuple[ChoicePlan, Task, list[ImageContender], dict[str, Prior]]:
     """What is known before the race."""
-    if protocol not in PROTOCOLS_OF_PROBES:
+    if protocol not in (*PROTOCOLS_OF_PROBES, RIDGE):
         raise UnknownName("protocol of a choice", protocol, PROTOCOLS_OF_PROBES)
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
@@ -444,13 +463,16 @@ def _prepared(
         spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
     data = images if isinstance(images, ImageData) else open_images(images)
     facts, together = _facts(data, spelled), data.val.together
-    task = Task(
-        y_train=data.train.labels,
-        y_test=data.val.labels,
-        groups_train=data.train.groups,
-        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
-        classes=data.train.classes,
-    )
+    groups: dict[str, Any] = {
+        "groups_train": data.train.groups,
+        "groups_test": None if together is None or len(np.unique(together)) == len(together) else together,
+    }
+    if data.train.target:
+        if decompose or protocol not in (PROTOCOL, RIDGE):
+            raise QueryError(f"The labels of {data.name!r} are numbers: {NOT_FOR_NUMBERS}, and the protocol {RIDGE!r}.")
+        task, protocol = number_task(data.train, data.val, **groups), RIDGE
+    else:
+        task = Task(y_train=data.train.labels, y_test=data.val.labels, classes=data.train.classes, **groups)
     limits = constraints or Constraints()
     if (elsewhere := limits.measured_device) is not None:
         raise QueryError(
@@ -465,7 +487,7 @@ def _prepared(
         shortlist,
         encoders,
         n_labels=facts.n_train,
-        n_classes=int((data.train.n_per_class() > 0).sum()),
+        n_classes=len(np.unique(task.y_train)),
         images=Images.named(like, domain),
         image_px=facts.image_px,
         dataset=data.name,
@@ -492,7 +514,10 @@ def _prepared(
         tell=tell,
     )
     contenders = [ImageContender(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
-    planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
+    planned = tuple(
+        _planned(entry, one, has_numbers=bool(task.numbers))
+        for entry, one in zip(listed.chosen, contenders, strict=True)
+    )
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
         seconds, full_seconds = rehearsal(contenders, task, plan)
@@ -511,11 +536,11 @@ def _prepared(
         protocol=protocol,
         notes=(*notes, *listed.notes),
     )
-    expected = {entry.name: entry.expected for entry in listed.chosen}
+    expected = {entry.name: None if task.numbers else entry.expected for entry in listed.chosen}
     return found, task, contenders, {name: (one.odds, one.new_sd) for name, one in expected.items() if one is not None}
 
 
-def _planned(entry: Entry, contender: ImageContender) -> Planned:
+def _planned(entry: Entry, contender: ImageContender, *, has_numbers: bool) -> Planned:
     seconds, source = contender.expected_seconds()
     memory, memory_source = contender.memory
     return Planned(
@@ -524,7 +549,7 @@ def _planned(entry: Entry, contender: ImageContender) -> Planned:
         fetch_bytes=entry.fetch_bytes,
         fetch_is_exact=entry.fetch_is_exact,
         here=entry.here,
-        expected_error=None if entry.expected is None else entry.expected.error,
+        expected_error=None if has_numbers or entry.expected is None else entry.expected.error,
         expected_source="" if entry.expected is None else entry.expected.source,
         seconds_per_image=seconds,
         seconds_source=source,
@@ -543,7 +568,7 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     copies = copies_of(train.contents, train.labels, test.contents, test.labels)
     shared = shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
-    if names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]:
+    if not train.target and (names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]):
         notes.append(
             f"{counted(len(names), 'class', 'es')} ({named(names, 3)}) with one training image alone, so that none is "
             "left to choose a probe's settings on"
@@ -563,6 +588,7 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
         image_px=int(np.median([min(train.images[place].size) for place in some])),
         fingerprints=(train.fingerprint, test.fingerprint),
         notes=tuple(notes),
+        target=train.target,
     )
 
 
@@ -594,10 +620,10 @@ def _curves(
                 contender.name,
                 parts,
                 contender.features("train", rows),
-                task.y_train[rows],
+                task.targets[0][rows],
                 contender.features("val", test),
                 test,
-                task.y_test[test],
+                task.targets[1][test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
                 clusters=clusters_of(task.groups_test, test),
                 seed=seed,

@@ -39,6 +39,11 @@ NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
 
+def headers_of(choice: Choice) -> list[str]:
+    """:data:`HEADERS`, in the words of what is predicted."""
+    return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
+
+
 def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
     """Every encoder of the race as a row of :data:`HEADERS`, best first."""
     costs = {one.name: one for one in choice.costs}
@@ -90,10 +95,8 @@ def _value_and_ends(error: Interval | None) -> tuple[str, str]:
 def title_of(choice: Choice) -> str:
     """What was chosen for."""
     data = choice.data
-    return (
-        f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, "
-        f"{len(data.classes)} classes"
-    )
+    labels = f"numbers ({data.target})" if data.target else f"{len(data.classes)} classes"
+    return f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, {labels}"
 
 
 def answer(choice: Choice) -> list[str]:
@@ -104,6 +107,12 @@ def answer(choice: Choice) -> list[str]:
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
         f"{leader.n_train:,} labels."
     ]
+    if choice.data.target:
+        lines = [
+            f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
+            f"{percent(leader.error)} on {leader.n_test:,} test images, with {leader.n_train:,} labels (R2 "
+            f"{1 - leader.error.value / 100:.2f})."
+        ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
@@ -166,9 +175,17 @@ def dropped(choice: Choice) -> list[str]:
 def reading(choice: Choice) -> list[str]:
     """How to read the numbers."""
     race = choice.race
-    lines = [
+    what = (
         "error: percent of the test images, lower is better; a tuned linear probe, or a cheap score for encoders that "
-        "were dropped before all labels; 95 % confidence intervals over test images",
+        "were dropped before all labels; 95 % confidence intervals over test images"
+    )
+    if target := choice.data.target:
+        what = (
+            f"unexplained: percent of the variance of {target!r} in the test images, 100 (1 - R2), lower is better; "
+            "ridge regression; 95 % confidence intervals over test images, given that variance"
+        )
+    lines = [
+        what,
         "behind: points behind the best on the same images, simultaneous 95 % intervals; tie: the interval contains 0",
     ]
     if race.optimism is not None and race.optimism >= 0.05:
@@ -293,7 +310,7 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
         from ..looking.mistakes_page import sections_of
 
         sections = sections_of(choice.mistakes, None if images is None else {"train": images.train, "val": images.val})
-    headers = list(HEADERS)
+    headers = headers_of(choice)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
     return pages.rendered(
