@@ -39,6 +39,11 @@ NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
 
+def _loss_of(choice: Choice) -> str:
+    """What encoders are ranked by."""
+    return "unexplained variance" if choice.data.target else "error"
+
+
 def headers_of(choice: Choice) -> list[str]:
     """:data:`HEADERS`, in the words of what is predicted."""
     return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
@@ -130,7 +135,7 @@ def answer(choice: Choice) -> list[str]:
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
-        lines.append(more_labels(choice.curves[0]))
+        lines.append(more_labels(choice.curves[0], _loss_of(choice)))
     return lines
 
 
@@ -143,16 +148,16 @@ def per_second(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def more_labels(curve: LabelCurve) -> str:
+def more_labels(curve: LabelCurve, what: str = "error") -> str:
     """The expected error with more labels, in a sentence."""
     if not curve.expected:
-        return f"More labels: no prediction for {curve.encoder}; {curve.refusal}."
+        return f"More labels: no prediction for {curve.encoder}; {curve.refusal.replace('the error', f'the {what}')}."
     said = []
     for point in curve.expected:
         gain = point.gain
         less = "" if gain is None else f", {gain.value:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
         said.append(f"{percent(point.error)} with {point.n_labels:,} labels{less}")
-    return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
+    return f"More labels: expected {what} of {curve.encoder} {'; '.join(said)}."
 
 
 def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
@@ -189,7 +194,7 @@ def reading(choice: Choice) -> list[str]:
         "behind: points behind the best on the same images, simultaneous 95 % intervals; tie: the interval contains 0",
     ]
     if race.optimism is not None and race.optimism >= 0.05:
-        lines.append(f"the winner's error is optimistic by about {race.optimism:.1f} points (selection)")
+        lines.append(f"the winner's {_loss_of(choice)} is optimistic by about {race.optimism:.1f} points (selection)")
     lines.append(
         f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
         "is computed from the network where it was not measured"
@@ -335,24 +340,24 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
 
 def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
-    risk = choice.risk
+    risk, what = choice.risk, _loss_of(choice)
     bars = figures.bars_of(choice.race.standings)
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
     yield (
         "The ranking",
-        "Errors with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
-        "dropped before, on fewer images, where errors are higher for that alone.",
-        f"Errors, best first: {told}.",
-        partial(figures.ranking, bars),
+        f"The {what} with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
+        "dropped before, on fewer images, where it is higher for that alone.",
+        f"The {what}, best first: {told}.",
+        partial(figures.ranking, bars, what=what),
     )
     yield from _against_costs(choice, bars)
     if choice.curves:
         yield (
-            "Errors with more labels",
-            "Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
+            f"The {what} with more labels",
+            "Probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
             "floor. Bars: 95 % intervals.",
-            more_labels(choice.curves[0]),
-            partial(figures.label_curve, choice.curves),
+            more_labels(choice.curves[0], what),
+            partial(figures.label_curve, choice.curves, what=what),
         )
     if risk is not None:
         parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
@@ -369,12 +374,12 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
 
 
 def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]:
-    cards = catalogue()
+    cards, what = catalogue(), _loss_of(choice)
     speeds = {one.name: one.images_per_second for one in choice.costs}
     sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
     for title, costs, label, more_is_better in (
-        ("Error against speed", speeds, f"images a second on {choice.plan.device}", True),
-        ("Error against size", sizes, "parameters", False),
+        ("Against speed", speeds, f"images a second on {choice.plan.device}", True),
+        ("Against size", sizes, "parameters", False),
     ):
         known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]
         if len(known) < 2:
@@ -385,8 +390,8 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]
         yield (
             title,
             "Dashed: the Pareto front (round); the others are square.",
-            f"On the front of error and {label}: {on_front}.",
-            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better),
+            f"On the front of {what} and {label}: {on_front}.",
+            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better, what=what),
         )
 
 
@@ -396,7 +401,8 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
     yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
     few, many = data.labels_a_class
     a_class = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    yield "Labels", f"{data.n_train:,} training images, {a_class} a class; {data.n_test:,} test images"
+    each = f"numbers ({data.target})" if data.target else f"{a_class} a class"
+    yield "Labels", f"{data.n_train:,} training images, {each}; {data.n_test:,} test images"
     if data.n_groups is not None:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device

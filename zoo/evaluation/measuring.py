@@ -395,13 +395,13 @@ def mean_error(
 
 def check_pair(train: Features, test: Features, *, numbers: bool = False) -> None:
     """Refuses training and test features that no probe, of classes or of ``numbers``, can be measured with."""
-    require_comparable(train, test)
     if numbers != bool(train.target) or train.target != test.target:
         are, expected = (repr(train.target), "classes") if train.target else ("classes", "numbers")
         raise DataError(
             f"The labels of {train.origin.dataset!r} are {are}, of the test images {test.target or 'classes'!r}; this "
             f"probe learns {expected} of both: 'zoo evaluate' takes the probe that fits."
         )
+    require_comparable(train, test)
     if train.x.shape[1] != test.x.shape[1]:
         raise DataError(
             f"The training features have {train.x.shape[1]} dimensions and the test features {test.x.shape[1]}; "

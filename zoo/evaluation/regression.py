@@ -19,9 +19,9 @@ from ..optional import requires_extra
 from .arrays import finite_numbers
 from .bootstrap import N_DRAWS, Interval, interval, surplus_variances
 from .classification import draw_weights, units_of
-from .evaluating import SOURCE, Request, Rows, Writing
+from .evaluating import SOURCE, Request, Rows, Writing, settings_of
 from .keeping import Kept
-from .measuring import LabelSetting, check_count, check_pair, label_setting
+from .measuring import LabelSetting, check_count, check_pair
 from .protocols import PROTOCOLS, Protocol
 from .saved_probes import SavedProbe, mean_of, origin_facts, versions
 from .transferability.components import Labelled
@@ -204,7 +204,7 @@ def evaluate_numbers(
     too few images, groups or different numbers; QueryError if a setting needs classes.
     """
     check_count(request.n_seeds, what="seeds")
-    wanted = [label_setting(name) for name in request.settings or SETTINGS]
+    wanted = settings_of(request, SETTINGS)
     if shots := [one.name for one in wanted if one.n_per_class is not None]:
         raise QueryError(f"{shots[0]!r} is a number of labels per class, and these are numbers; expected full or P%.")
     check_pair(train, test, numbers=True)
