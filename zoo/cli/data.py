@@ -66,8 +66,13 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
     split = "split here" if data.is_split_here else "parts as the source has them"
     click.echo(f"{data.name}: {len(data.train):,} training and {len(data.val):,} test images, {split}; {sizes}\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
+    if data.train.target:
+        numbers = [float(name) for name in data.train.classes]
+        click.echo(f"{data.train.target}: {len(numbers):,} different numbers, from {min(numbers):g} to {max(numbers):g}")
+        largest = []
     rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
-    print_table(["class", "training", "test"], rows, right=(1, 2))
+    if rows:
+        print_table(["class", "training", "test"], rows, right=(1, 2))
     if others := largest[_MOST_CLASSES:]:
         smallest = counted(sum(others[-1][1:]), "image")
         click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")
