@@ -418,13 +418,13 @@ def test_columns_that_measure_something_are_numbers_and_others_classes_unless_as
         assert (taken.train.target == "") == (n > 0) and (not n or len(taken.train.classes) == n)
         hint = f"the {n} numbers of 'grade' were taken for classes; --target number predicts them as numbers"
         assert (hint in taken.train.reading.notes) == (name == "grade")
-        forced = open_images(file, label_column=name, target="number")
+        forced = open_images(file, label_column=name, label_kind="number")
         assert forced.train.target == name and numbers_of(forced.val).mean() > 0
         assert not [note for note in forced.train.reading.notes if "--target" in note]
     assert (
         len(
             open_images(
-                table(images, rows(age=[i // 2 + 20 for i in range(40)])), label_column="age", target="class"
+                table(images, rows(age=[i // 2 + 20 for i in range(40)])), label_column="age", label_kind="class"
             ).train.classes
         )
         == 20
@@ -444,14 +444,14 @@ def test_what_is_no_number_among_numbers_is_refused_by_its_line_and_left_out_if_
 def test_one_number_several_columns_of_them_and_a_folder_of_classes_are_refused(images: Path) -> None:
     file = table(images, rows(age=[7] * 40, a=[i % 2 for i in range(40)], b=[i % 3 == 0 for i in range(40)]))
     with pytest.raises(DataError, match=r"All 40 images of .* have the number '7' in the column 'age'"):
-        open_images(file, label_column="age", target="number")
+        open_images(file, label_column="age", label_kind="number")
     for how in ({"label_columns": ["age", "a"]}, {"multi_label": True}):
         with pytest.raises(QueryError, match=r"expected one column of them .* one number per image"):
-            open_images(file, target="number", **how)
-    with pytest.raises(QueryError, match="target is of CSV files"):
-        open_images("digits", target="number")
-    with pytest.raises(QueryError, match="Got the target 'age'; expected 'class' or 'number'"):
-        open_images(file, target="age")
+            open_images(file, label_kind="number", **how)
+    with pytest.raises(QueryError, match="label_kind is of CSV files"):
+        open_images("digits", label_kind="number")
+    with pytest.raises(QueryError, match="Got the label_kind 'age'; expected 'class' or 'number'"):
+        open_images(file, label_kind="age")
 
 
 def test_numbers_of_patients_stay_on_one_side(images: Path) -> None:

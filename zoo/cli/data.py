@@ -67,8 +67,8 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
     click.echo(f"{data.name}: {len(data.train):,} training and {len(data.val):,} test images, {split}; {sizes}\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
     if data.train.target:
-        numbers = [float(name) for name in data.train.classes]
-        click.echo(f"{data.train.target}: {len(numbers):,} different numbers, from {min(numbers):g} to {max(numbers):g}")
+        ends = [f"{float(name):g}" for name in (data.train.classes[0], data.train.classes[-1])]
+        click.echo(f"{data.train.target}: {len(counts):,} different numbers, from {' to '.join(ends)}")
         largest = []
     rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
     if rows:

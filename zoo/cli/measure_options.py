@@ -203,6 +203,13 @@ def columns_of(text: str | None) -> tuple[str, ...]:
     return names
 
 
+LABEL_KIND = click.option(
+    "--target",
+    "label_kind",
+    type=click.Choice(["class", "number"]),
+    help="What the labels of a CSV file are; numbers get a regression probe.  [default: numbers where many different "
+    "ones measure something]",
+)
 DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option(
@@ -245,12 +252,7 @@ DATA_OPTIONS = (
         type=click.Choice(["positive", "negative"]),
         help="What -1 is in columns of 0 and 1, where blank is 0.  [default: refused]",
     ),
-    click.option(
-        "--target",
-        type=click.Choice(["class", "number"]),
-        help="What the labels of a CSV file are; numbers get a regression probe.  [default: numbers where many "
-        "different ones measure something]",
-    ),
+    LABEL_KIND,
     click.option(
         "--ignore-label",
         "ignore_labels",
@@ -368,15 +370,15 @@ SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "l
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
 
 
-def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds all options of images and features."""
-    return with_options(command, _OPTIONS)
+def image_options(command: Callable[..., Any], *, without: Sequence[Any] = ()) -> Callable[..., Any]:
+    """Adds all options of images and features, but those that a verb has no use for."""
+    return with_options(command, [one for one in _OPTIONS if one not in without])
 
 
 def source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
-    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS)}
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS) if name in options}
 
 
 def refuse_idle_columns(images: str) -> None:
@@ -406,8 +408,8 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
     if data.train.target and not takes_numbers:
         raise QueryError(
             f"The labels of {data.name!r} are numbers ({data.train.target!r}), and zoo "
-            f"{click.get_current_context().info_name} works with classes; name another column, or take its numbers for "
-            "classes with --target class."
+            f"{click.get_current_context().info_name} works with classes; name another column"
+            f"{', or take its numbers for classes with --target class' * ('label_kind' in options)}."
         )
     if tells:
         tell_first([data.train, data.val])

@@ -257,8 +257,8 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
         asked["multi_label"] = True
-    if is_table(text) and asked["target"] is None:
-        asked["target"] = "number" if probe.kind == "numbers" else "class"
+    if is_table(text) and asked["label_kind"] is None:
+        asked["label_kind"] = "number" if probe.kind == "numbers" else "class"
     hashes = probe.about.get("images_hash", {})
 
     def found(asked: dict[str, Any]) -> tuple[Sequence[ImageSet], ImageData | None, str]:

@@ -489,7 +489,7 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
     counts = Counter(given)
     classes, number, notes = _in_order(counts, "labels", asked.fold_labels)
-    notes += number_hint(counts, name) if asked.target is None else []
+    notes += number_hint(counts, name) if asked.label_kind is None else []
     if len(classes) in (1, len(given)) and not asked.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
@@ -501,16 +501,16 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
 
 def _target(table: Table, asked: Request, at: int | None, rows: NDArray[np.int64]) -> str:
     """The name of the column of labels if they are numbers, found or asked for; "" if they are classes or tags."""
-    if asked.target == "number" and (at is None or asked.multi_label or asked.label_columns):
+    if asked.label_kind == "number" and (at is None or asked.multi_label or asked.label_columns):
         raise QueryError(
             f"Numbers of {table.file} were asked for, expected one column of them (--label-column), without "
             "--multi-label and --label-columns: a probe predicts one number per image."
         )
-    if at is None or asked.multi_label or asked.is_unlabelled or asked.target == "class":
+    if at is None or asked.multi_label or asked.is_unlabelled or asked.label_kind == "class":
         return ""
     counts = Counter(table.cells(at, rows))
     known = {cell: counts[cell] for cell in counts.keys() - missing_labels(counts)}
-    return table.header[at] if asked.target == "number" or are_measured(known, table.header[at]) else ""
+    return table.header[at] if asked.label_kind == "number" or are_measured(known, table.header[at]) else ""
 
 
 def _numbers(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
@@ -532,7 +532,7 @@ def _numbers(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
         )
     written = tuple(np.format_float_positional(value, trim="-") for value in values)
     notes = [f"the labels of {name!r} are numbers ({len(values):,} distinct): a regression probe"]
-    if asked.target is None:
+    if asked.label_kind is None:
         notes[0] += "; --target class takes them for classes"
     notes += ["commas in them are taken for decimal points"] * any("," in cell for cell in of_cell)
     return number.reshape(-1).astype(np.int64), written, (), notes
