@@ -155,5 +155,8 @@ def test_probes_of_classes_and_of_numbers_refuse_each_others_labels_and_too_litt
         evaluate_numbers(*few, REQUEST)
     with pytest.raises(DataError, match="have one number"):
         number_metrics([3.0, 3.0], [1.0, 2.0])
-    with pytest.raises(DataError, match="1 different numbers"):
-        RidgeProbe().fit(np.random.default_rng(0).random((20, 3)), np.ones(20))
+    with pytest.raises(DataError, match="got 2 images; expected at least 3"):
+        RidgeProbe().fit(np.eye(2), [1, 2])
+    assert (
+        RidgeProbe().fit(np.random.default_rng(0).random((20, 3)), np.ones(20)).predict(np.eye(3)).tolist() == [1.0] * 3
+    )

@@ -344,17 +344,14 @@ def choose(
     ground = contenders[0].ground
     groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    probe = (
-        ridge_probe(task, contents=ground.data.train.contents)
-        if task.numbers
-        else cached(
-            logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
-            n_test=task.n_test,
-            facts=lambda name: (
-                runs_folder(ground.root, name),
-                {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
-            ),
-        )
+    by_ridge = ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
+    probe = by_ridge or cached(
+        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
+        n_test=task.n_test,
+        facts=lambda name: (
+            runs_folder(ground.root, name),
+            {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
+        ),
     )
     try:
         found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
@@ -381,9 +378,10 @@ def choose(
         except DataError as error:  # the ranking stands without it
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     wrong = None
-    if mistakes and not task.numbers and ground.data.train.tags:
+    mistakes = mistakes and not task.numbers
+    if mistakes and ground.data.train.tags:
         notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
-    elif mistakes and not task.numbers:
+    elif mistakes:
         tell(f"{leader.name}: its mistakes")
         wrong = _mistakes(
             leader,
@@ -514,10 +512,9 @@ def _prepared(
         tell=tell,
     )
     contenders = [ImageContender(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
-    planned = tuple(
-        _planned(entry, one, has_numbers=bool(task.numbers))
-        for entry, one in zip(listed.chosen, contenders, strict=True)
-    )
+    if task.numbers:  # what is expected are errors of classes
+        listed = replace(listed, chosen=tuple(replace(entry, expected=None) for entry in listed.chosen))
+    planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
         seconds, full_seconds = rehearsal(contenders, task, plan)
@@ -536,11 +533,11 @@ def _prepared(
         protocol=protocol,
         notes=(*notes, *listed.notes),
     )
-    expected = {entry.name: None if task.numbers else entry.expected for entry in listed.chosen}
+    expected = {entry.name: entry.expected for entry in listed.chosen}
     return found, task, contenders, {name: (one.odds, one.new_sd) for name, one in expected.items() if one is not None}
 
 
-def _planned(entry: Entry, contender: ImageContender, *, has_numbers: bool) -> Planned:
+def _planned(entry: Entry, contender: ImageContender) -> Planned:
     seconds, source = contender.expected_seconds()
     memory, memory_source = contender.memory
     return Planned(
@@ -549,7 +546,7 @@ def _planned(entry: Entry, contender: ImageContender, *, has_numbers: bool) -> P
         fetch_bytes=entry.fetch_bytes,
         fetch_is_exact=entry.fetch_is_exact,
         here=entry.here,
-        expected_error=None if has_numbers or entry.expected is None else entry.expected.error,
+        expected_error=None if entry.expected is None else entry.expected.error,
         expected_source="" if entry.expected is None else entry.expected.source,
         seconds_per_image=seconds,
         seconds_source=source,

@@ -139,13 +139,12 @@ def predict_command(
         }
         if out is None:
             document["predictions"] = [
-                {"path": name, "prediction": shares[0]}
-                if is_number
-                else {
-                    "path": name,
-                    "predicted": predicted,
-                    "probabilities": dict(zip(probe.classes, shares, strict=True)),
-                }
+                {"path": name}
+                | (
+                    {"prediction": shares[0]}
+                    if is_number
+                    else {"predicted": predicted, "probabilities": dict(zip(probe.classes, shares, strict=True))}
+                )
                 for name, predicted, shares in _each(parts)
             ]
         print_json(document)

@@ -97,19 +97,18 @@ def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
     if any(value % 1 for value in values):
         return len(values) > min(_MOST_FRACTIONS, n / 3)
     are_first = max(values, default=0) - min(values, default=0) + 1 == len(values) and min(values, default=0) in (0, 1)
-    words = set(re.split(r"[\W_0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
-    is_amount, is_name = words & _AMOUNTS, words & _CLASS_WORDS
-    return len(values) > _MOST_FRACTIONS and not is_name and bool(is_amount or not are_first)
+    is_amount, is_name = (bool(_words_of(name) & some) for some in (_AMOUNTS, _CLASS_WORDS))
+    return len(values) > _MOST_FRACTIONS and not is_name and (is_amount or not are_first)
+
+
+def _words_of(name: str) -> set[str]:
+    return set(re.split(r"[\W_0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
 
 
 def number_hint(counts: Mapping[str, int], name: str) -> list[str]:
     """A note on labels that are numbers and were taken for classes, unless the name of their column says so."""
-    words = re.split(r"[\W_0-9]+", name.casefold())
-    if (
-        len(counts) < _FEWEST_NUMBERS
-        or _CLASS_WORDS & set(words)
-        or not all(isfinite(number_in(one)) for one in counts)
-    ):
+    are_meant = _CLASS_WORDS & _words_of(name) or not all(isfinite(number_in(one)) for one in counts)
+    if len(counts) < _FEWEST_NUMBERS or are_meant:
         return []
     return [f"the {len(counts):,} numbers of {name!r} were taken for classes; --target number predicts them as numbers"]
 

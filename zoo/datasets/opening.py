@@ -360,7 +360,7 @@ def open_images(
     given, options = _with_kept(os.fspath(options.pop("spec")), options)
     images = _spelled_out(given)
     if options["label_kind"] not in (None, "class", "number"):
-        raise QueryError(f"Got the label_kind {options['target']!r}; expected 'class' or 'number'.")
+        raise QueryError(f"Got the label_kind {options['label_kind']!r}; expected 'class' or 'number'.")
     kind = _kind_of(images, KINDS, "image set")
     for what, names, is_used in (
         ("CSV files", TABLE_OPTIONS, is_table),

@@ -74,9 +74,7 @@ class Measuring:
     twin: str | None = None  # id of the supervised twin, if its features are to tell
     source: str = SOURCE  # who measured
     day: date | None = None  # of the rows; today by default
-    describe: Callable[[Evaluation | TagEvaluation | RegressionEvaluation], Mapping[str, Any]] | None = (
-        None  # what else is kept, as JSON
-    )
+    describe: Callable[[Any], Mapping[str, Any]] | None = None  # what else is kept of an evaluation, as JSON
 
     def __post_init__(self) -> None:
         if isinstance(self.request.supervised, Features):
@@ -334,13 +332,8 @@ def _features(setting: Setting, name: str, data: ImageData, part: str) -> Featur
     images: ImageSet = getattr(data, part)
     features = load_features(_place(setting, name, data, part))
     contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
-    return replace(
-        features,
-        contents=contents,
-        groups=of_rows(images.groups, features.skipped),
-        tags=images.tags,
-        target=images.target,
-    )
+    groups = of_rows(images.groups, features.skipped)
+    return replace(features, contents=contents, groups=groups, tags=images.tags, target=images.target)
 
 
 def _rows_place(setting: Setting, name: str) -> Place:

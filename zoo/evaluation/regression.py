@@ -39,6 +39,7 @@ PROTOCOL, METRIC, UNIT = "zoo-ridge-1", "unexplained_variance", "percent of the 
 SETTINGS = ("full", "10%", "1%")
 NOT_FOR_NUMBERS = "labels that are numbers have no nearest neighbours, decomposition, classes or mistakes"
 FEWEST = 10  # images to learn from, and to test on
+_LEAST = 3  # rows, of which one is left out
 _ROUNDING = 1e-6  # standard deviation of a unit, as a share of its largest size, that float32 can have by rounding
 
 
@@ -59,20 +60,18 @@ class RidgeProbe:
     def fit(self, x: Any, y: ArrayLike, *, groups: Any = None) -> RidgeProbe:
         """Learns numbers y (n,) of features x (n, dim); rows of one of ``groups`` (n,) are left out together.
 
-        DataError if there are fewer than 10 rows, one group, one number, or a number that is not finite.
+        Of one number alone it predicts that. DataError if there are fewer than 3 rows, one group, or a number that is
+        not finite.
         """
         rows, targets = np.asarray(x, np.float64), finite_numbers(y, name="The target", n_axes=1)[:, None]
-        if len(rows) < FEWEST or np.ptp(targets) == 0:
-            raise DataError(
-                f"A regression probe got {len(rows):,} images with {len(np.unique(targets)):,} different numbers; "
-                f"expected at least {FEWEST} images, and two numbers."
-            )
+        if len(rows) < _LEAST:
+            raise DataError(f"A regression probe got {len(rows):,} images; expected at least {_LEAST}.")
         mean, scale = rows.mean(axis=0), rows.std(axis=0)
         scale[scale <= _ROUNDING * np.abs(rows).max(axis=0)] = np.inf  # a unit that does not change has no weight
         z = (rows - mean) / scale
         z -= z.mean(axis=0)
         numbers, self.coef_ = groups_of(groups, len(rows)), np.zeros(rows.shape[1])
-        if z.any():
+        if z.any() and np.ptp(targets) > 0:
             data = Labelled(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
             found = ridge_of(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
             self.coef_ = found.weights[:, 0] / scale
