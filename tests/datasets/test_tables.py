@@ -13,7 +13,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images
-from zoo.datasets.images import indicators_of, numbers_of
+from zoo.datasets.images import get_numbers, indicators_of
 from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, QueryError
 
@@ -394,7 +394,7 @@ def test_columns_that_measure_something_are_numbers_and_others_classes_unless_as
     ages = [f"{age:.1f}" for age in rng.normal(50, 20, 40)]
     found = open_images(table(images, rows(age=ages)), label_column="age")
     assert (found.train.target, len(found.train), len(found.val)) == ("age", 32, 8)
-    of_name = dict(zip(found.train.names, numbers_of(found.train), strict=True))
+    of_name = dict(zip(found.train.names, get_numbers(found.train), strict=True))
     assert all(
         of_name[f"pictures/{i:02}.png"] == float(age) for i, age in enumerate(ages) if f"pictures/{i:02}.png" in of_name
     )
@@ -404,7 +404,7 @@ def test_columns_that_measure_something_are_numbers_and_others_classes_unless_as
         "for classes"
     )
     commas = open_images(table(images, rows(age=[age.replace(".", ",") for age in ages])), label_column="age")
-    assert numbers_of(commas.train).tolist() == numbers_of(found.train).tolist()
+    assert get_numbers(commas.train).tolist() == get_numbers(found.train).tolist()
     assert "commas in them are taken for decimal points" in commas.train.reading.notes
     halves, whole = [f"{(i % 5) / 2 + 1}" for i in range(40)], [i % 19 + 40 for i in range(40)]
     for name, column, n in (
@@ -419,7 +419,7 @@ def test_columns_that_measure_something_are_numbers_and_others_classes_unless_as
         hint = f"the {n} numbers of 'grade' were taken for classes; --target number predicts them as numbers"
         assert (hint in taken.train.reading.notes) == (name == "grade")
         forced = open_images(file, label_column=name, label_kind="number")
-        assert forced.train.target == name and numbers_of(forced.val).mean() > 0
+        assert forced.train.target == name and get_numbers(forced.val).mean() > 0
         assert not [note for note in forced.train.reading.notes if "--target" in note]
     assert (
         len(

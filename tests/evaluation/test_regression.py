@@ -14,11 +14,18 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, cross_val_predict
 
 from tests.planted_features import features
-from zoo.datasets.images import groups_of_names, numbers_of
+from zoo.datasets.images import get_numbers, groups_of_names
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import evaluate, load_probe, save_probe
 from zoo.evaluation.evaluating import Request
-from zoo.evaluation.regression import METRIC, UNIT, RidgeProbe, evaluate_numbers, number_metrics, rows_of_numbers
+from zoo.evaluation.regression import (
+    METRIC,
+    UNIT,
+    RidgeProbe,
+    compute_number_metrics,
+    evaluate_numbers,
+    make_number_rows,
+)
 from zoo.features import Features
 from zoo.results.vocabulary import METRICS
 
@@ -67,13 +74,13 @@ def test_metrics_are_those_of_scikit_learn_with_ties_and_groups_widen_intervals(
     random = np.random.default_rng(0)
     y = random.integers(0, 9, 200).astype(float)
     predicted = y + random.normal(0, 2, 200).round()
-    found = number_metrics(y, predicted, n_draws=300).metrics
+    found = compute_number_metrics(y, predicted, n_draws=300).metrics
     assert found["r2"].value == pytest.approx(r2_score(y, predicted))
     assert found["mean_absolute_error"].value == pytest.approx(mean_absolute_error(y, predicted))
     assert found["spearman"].value == pytest.approx(spearmanr(y, predicted).statistic)
     alike, groups = np.tile([y, predicted], 5), np.tile(np.arange(200), 5)
-    grouped = number_metrics(*alike, groups=groups, n_draws=300).metrics["r2"]
-    alone = number_metrics(*alike, n_draws=300).metrics["r2"]
+    grouped = compute_number_metrics(*alike, groups=groups, n_draws=300).metrics["r2"]
+    alone = compute_number_metrics(*alike, n_draws=300).metrics["r2"]
     assert grouped.ci_high - grouped.ci_low > 1.5 * (alone.ci_high - alone.ci_low)  # type: ignore[operator]
 
 
@@ -82,17 +89,17 @@ def test_the_planted_r2_is_in_most_intervals_and_a_permuted_number_is_not_explai
     for seed in range(40):
         x, y = planted(2200, r2=0.6, seed=seed)
         fit, rest = RidgeProbe().fit(x[:2000], y[:2000]), slice(2000, None)
-        found = number_metrics(y[rest], fit.predict(x[rest]), n_draws=400).metrics["r2"]
+        found = compute_number_metrics(y[rest], fit.predict(x[rest]), n_draws=400).metrics["r2"]
         held += found.ci_low <= 0.6 <= found.ci_high  # type: ignore[operator]
         shuffled = np.random.default_rng(seed).permutation(y)
         by_chance = RidgeProbe().fit(x[:2000], shuffled[:2000])
-        chance.append(number_metrics(shuffled[rest], by_chance.predict(x[rest]), n_draws=400).metrics["r2"])
+        chance.append(compute_number_metrics(shuffled[rest], by_chance.predict(x[rest]), n_draws=400).metrics["r2"])
     assert held >= 33  # 38 are expected, and fewer than 33 of 40 once in 900 series
     assert abs(float(np.mean([one.value for one in chance]))) < 0.03 and max(one.value for one in chance) < 0.1
 
 
 def test_an_outlier_may_leave_more_unexplained_than_there_is() -> None:
-    found = number_metrics([1.0, 2.0, 3.0], [1.0, 2.0, 30.0], n_draws=100)
+    found = compute_number_metrics([1.0, 2.0, 3.0], [1.0, 2.0, 30.0], n_draws=100)
     assert found.metrics["r2"].value < -300 and found.unexplained.value > 100
     assert found.unexplained.ci_low <= found.unexplained.value <= found.unexplained.ci_high  # type: ignore[operator]
 
@@ -102,7 +109,7 @@ def test_more_labels_explain_more_and_every_probe_is_a_row() -> None:
     few, full = found.settings
     assert (few.n_train, len(few.runs), full.n_train, len(full.runs)) == (15, 3, 300, 1)
     assert few.metrics.metrics["r2"].value < full.metrics.metrics["r2"].value
-    rows = rows_of_numbers(found)
+    rows = make_number_rows(found)
     assert [(row.metric, row.unit, row.protocol) for row in rows] == [(METRIC, UNIT, "zoo-ridge-1")] * 4
     assert METRICS[METRIC].unit == UNIT and METRICS[METRIC].lower_is_better
     (last,) = (row for row in rows if row.split == "train -> val")
@@ -128,7 +135,7 @@ def test_a_saved_probe_predicts_the_same_numbers(tmp_path: Path) -> None:
     kept = evaluate_numbers(train, test, REQUEST).kept
     loaded = load_probe(save_probe(kept.probe, tmp_path / "probe"))
     assert (loaded.kind, loaded.classes) == ("numbers", ("age",))
-    expected = RidgeProbe().fit(train.x, numbers_of(train)).predict(test.x)
+    expected = RidgeProbe().fit(train.x, get_numbers(train)).predict(test.x)
     assert np.allclose(loaded.predict_proba(test)[:, 0], expected, rtol=1e-4)
 
 
@@ -154,7 +161,7 @@ def test_probes_of_classes_and_of_numbers_refuse_each_others_labels_and_too_litt
     with pytest.raises(DataError, match="has 9 images; expected at least 10"):
         evaluate_numbers(*few, REQUEST)
     with pytest.raises(DataError, match="have one number"):
-        number_metrics([3.0, 3.0], [1.0, 2.0])
+        compute_number_metrics([3.0, 3.0], [1.0, 2.0])
     with pytest.raises(DataError, match="got 2 images; expected at least 3"):
         RidgeProbe().fit(np.eye(2), [1, 2])
     assert (

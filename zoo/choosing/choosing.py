@@ -45,8 +45,8 @@ from .judging import (
     cached,
     clusters_of,
     logistic_probe,
-    number_task,
-    ridge_probe,
+    make_number_task,
+    make_ridge_probe,
 )
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
@@ -344,7 +344,7 @@ def choose(
     ground = contenders[0].ground
     groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    by_ridge = ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
+    by_ridge = make_ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
     probe = by_ridge or cached(
         logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
         n_test=task.n_test,
@@ -468,7 +468,7 @@ def _prepared(
     if data.train.target:
         if decompose or protocol not in (PROTOCOL, RIDGE):
             raise QueryError(f"The labels of {data.name!r} are numbers: {NOT_FOR_NUMBERS}, and the protocol {RIDGE!r}.")
-        task, protocol = number_task(data.train, data.val, **groups), RIDGE
+        task, protocol = make_number_task(data.train, data.val, **groups), RIDGE
     else:
         task = Task(y_train=data.train.labels, y_test=data.val.labels, classes=data.train.classes, **groups)
     limits = constraints or Constraints()

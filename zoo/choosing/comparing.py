@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
 from ..optional import requires_extra
-from .judging import Probe, losses_of
+from .judging import Probe, compute_losses
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -238,7 +238,7 @@ def label_curve(
         sizes.append(round(float(np.mean([len(rows) for rows in some]))))
         for rows in some:
             predict = probe(encoder, rows, x[rows], y[rows])
-            wrong.append(losses_of(predict(x_test, rows_test), y_test))
+            wrong.append(compute_losses(predict(x_test, rows_test), y_test))
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
     return continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.images import ImageSet, numbers_of, together
+from ..datasets.images import ImageSet, get_numbers, together
 from ..datasets.subsets import held_out, raw_draws
 from ..errors import DataError
 from ..evaluation.regression import RidgeProbe
@@ -203,9 +203,9 @@ class Chunk:
         return replace(self, x_train=self.x_train[:n], y_train=self.y_train[:n], groups=groups)
 
 
-def number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
+def make_number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
     """The task of images that are labelled with numbers, whose ranges are visited alike."""
-    numbers, others = numbers_of(train), numbers_of(test)
+    numbers, others = get_numbers(train), get_numbers(test)
     if not (spread := others.std()):
         raise DataError(f"All {len(others):,} test images of {test.name!r} have one number; expected different ones.")
     ends = np.unique(np.quantile(numbers, np.arange(1, _N_RANGES) / _N_RANGES))
@@ -215,7 +215,7 @@ def number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
     return Task(y_train=y.reshape(-1), y_test=y_test, numbers=(numbers / spread, others / spread), **groups)
 
 
-def losses_of(predicted: Any, targets: Any) -> Any:
+def compute_losses(predicted: Any, targets: Any) -> Any:
     """Whether each prediction is wrong; of numbers its squared error."""
     return np.square(predicted - targets) if targets.dtype.kind == "f" else np.asarray(predicted) != targets
 
@@ -256,7 +256,7 @@ def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
 
 def _number_score(chunk: Chunk) -> tuple[Any, Any, float]:
     """The same of numbers, by the probe itself: no training image judges beside the test images."""
-    on_test = losses_of(_ridge(chunk.x_train, chunk.y_train, chunk.groups).predict(chunk.x_test), chunk.y_test)
+    on_test = compute_losses(_ridge(chunk.x_train, chunk.y_train, chunk.groups).predict(chunk.x_test), chunk.y_test)
     return np.empty(0), on_test, float(on_test.mean())
 
 
@@ -266,7 +266,7 @@ def _ridge(x: Any, y: Any, groups: Any) -> RidgeProbe:
     return RidgeProbe().fit(x, y, groups=None if is_one else groups)
 
 
-def ridge_probe(task: Task, *, contents: NDArray[np.uint64] | None = None) -> Probe:
+def make_ridge_probe(task: Task, *, contents: NDArray[np.uint64] | None = None) -> Probe:
     """A maker of the probes of numbers of ``zoo evaluate``; copies and groups are left out together."""
     joined = together(contents, task.groups_train)
 

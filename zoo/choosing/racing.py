@@ -50,8 +50,8 @@ from .judging import (
     Schedule,
     Task,
     clusters_of,
+    compute_losses,
     logistic_probe,
-    losses_of,
     ridge_score,
     schedule,
 )
@@ -408,7 +408,7 @@ class _Racing:
         new = test[len(runner.wrong) :]
         if len(new):
             predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
-            runner.wrong = np.concatenate([runner.wrong, losses_of(predicted, self.task.targets[1][new])])
+            runner.wrong = np.concatenate([runner.wrong, compute_losses(predicted, self.task.targets[1][new])])
         return runner.wrong[: len(test)]
 
     def probe_what_is_there(self) -> None:

@@ -44,7 +44,7 @@ def _loss_of(choice: Choice) -> str:
     return "unexplained variance" if choice.data.target else "error"
 
 
-def headers_of(choice: Choice) -> list[str]:
+def list_headers(choice: Choice) -> list[str]:
     """:data:`HEADERS`, in the words of what is predicted."""
     return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
 
@@ -315,7 +315,7 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
         from ..looking.mistakes_page import sections_of
 
         sections = sections_of(choice.mistakes, None if images is None else {"train": images.train, "val": images.val})
-    headers = headers_of(choice)
+    headers = list_headers(choice)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
     return pages.rendered(

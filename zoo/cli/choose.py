@@ -192,7 +192,7 @@ def _print(choice: Choice) -> None:
     from ..choosing import wording
 
     click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
-    print_table(wording.headers_of(choice), wording.ranked_rows(choice), right=wording.NUMBERS)
+    print_table(wording.list_headers(choice), wording.ranked_rows(choice), right=wording.NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
     if choice.risk is not None:
         print_risk(choice.risk.encoder, risk_document(choice.risk))

@@ -23,10 +23,10 @@ from .engine_options import (
     tell_many,
 )
 from .evaluation_output import (
+    describe_numbers,
     document_of,
     evaluation_page,
     kept_document,
-    number_document,
     print_evaluation,
     print_many,
     print_measured,
@@ -209,7 +209,7 @@ def evaluate_command(
         twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
     request, failed = replace(request, supervised=twin), list[dict[str, str]]()
     from ..evaluation.evaluating import rows_of_evaluation
-    from ..evaluation.regression import RegressionEvaluation, rows_of_numbers
+    from ..evaluation.regression import RegressionEvaluation, make_number_rows
     from ..evaluation.tagging import TagEvaluation, rows_of_tags
 
     for name in ids:
@@ -234,7 +234,7 @@ def evaluate_command(
             if where is not None:
                 click.echo(wrapped(f"Saved the probe to {where}; predict images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        kinds: dict[type, Any] = {TagEvaluation: rows_of_tags, RegressionEvaluation: rows_of_numbers}
+        kinds: dict[type, Any] = {TagEvaluation: rows_of_tags, RegressionEvaluation: make_number_rows}
         to_rows = kinds.get(type(measured), rows_of_evaluation)
         more: dict[str, Any] = {
             "saved": None if where is None else str(where),
@@ -264,7 +264,7 @@ def described(found: Evaluation | TagEvaluation | RegressionEvaluation, kept: Ke
     from ..evaluation.tagging import TagEvaluation
 
     if isinstance(found, RegressionEvaluation):
-        return number_document(found)
+        return describe_numbers(found)
     if isinstance(found, TagEvaluation):
         return tag_document(found)
     return document_of(found) | {"metrics": None if kept is None else kept_document(kept)}

@@ -574,7 +574,7 @@ def _of_metrics(metrics: Mapping[str, Document]) -> list[str]:
     return cells
 
 
-def number_document(found: RegressionEvaluation) -> dict[str, Any]:
+def describe_numbers(found: RegressionEvaluation) -> dict[str, Any]:
     """What was measured on images that are labelled with numbers as JSON; errors are 1 - R2 in percent."""
     train = found.train
     return {

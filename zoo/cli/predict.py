@@ -370,14 +370,14 @@ def _metrics(
 ) -> Classification | Tagging | Regression | None:
     """Of the predictions; None where labels are not known, or no image could be read."""
     from ..evaluation.classification import classification_metrics, tag_metrics
-    from ..evaluation.regression import number_metrics
+    from ..evaluation.regression import compute_number_metrics
 
     names, p, y = _known(probe, asked, parts)
     if y is None or not names:
         return None
     groups = None if asked.groups is None else [asked.groups[name] for name in names]
     if probe.kind == "numbers":
-        return number_metrics(y, p[:, 0], groups=groups) if len(set(y.tolist())) > 1 else None
+        return compute_number_metrics(y, p[:, 0], groups=groups) if len(set(y.tolist())) > 1 else None
     if probe.kind == "tags":
         return tag_metrics(y, p, tags=probe.classes, groups=groups)
     return classification_metrics(y, p, classes=probe.classes, groups=groups)

@@ -291,7 +291,7 @@ def indicators_of(labelled: Any) -> NDArray[np.bool_]:
     return np.asarray(of_class[labels])
 
 
-def numbers_of(labelled: Any) -> NDArray[np.float64]:
+def get_numbers(labelled: Any) -> NDArray[np.float64]:
     """The numbers that images are labelled with, float64 (n,).
 
     ``labelled`` is an ImageSet or Features with a ``target``, whose classes are the different numbers; DataError if it
@@ -299,7 +299,7 @@ def numbers_of(labelled: Any) -> NDArray[np.float64]:
 
     >>> images = array_images(np.zeros((3, 2, 2), np.uint8), np.array([1, 0, 1]), name="aged", split="all",
     ...                       classes=("0.5", "31"))
-    >>> numbers_of(replace(images, target="age")).tolist()
+    >>> get_numbers(replace(images, target="age")).tolist()
     [31.0, 0.5, 31.0]
     """
     if not labelled.target:
@@ -372,7 +372,7 @@ class ImageSet:
         "|", and "" for none; see :func:`indicators_of`. Empty where an image has one class.
     target : str
         What the labels measure, such as "age", where they are numbers: the classes are then the different numbers; see
-        :func:`numbers_of`. Empty where they are classes.
+        :func:`get_numbers`. Empty where they are classes.
     """
 
     name: str

@@ -65,10 +65,10 @@ def missing_labels(labels: Collection[str]) -> set[str]:
     return missing
 
 
-def number_in(text: str) -> float:
+def read_number(text: str) -> float:
     """The number that a text is, with a decimal point or comma; NaN if it is none.
 
-    >>> number_in("31.42"), number_in("-1e3"), number_in("31,42"), number_in("1,234"), number_in("1_0")
+    >>> read_number("31.42"), read_number("-1e3"), read_number("31,42"), read_number("1,234"), read_number("1_0")
     (31.42, -1000.0, 31.42, nan, nan)
     """
     plain = plain_text(text)
@@ -90,7 +90,7 @@ def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
     >>> are_measured(ages, "age"), are_measured(ages, "label"), are_measured({str(one): 5 for one in range(100)}, "y")
     (True, False, False)
     """
-    numbers = {label: number for label in counts if isfinite(number := number_in(label))}
+    numbers = {label: number for label in counts if isfinite(number := read_number(label))}
     values, n = set(numbers.values()), sum(counts.values())
     if sum(counts[label] for label in numbers) < _SHARE_OF_NUMBERS * n:
         return False
@@ -105,9 +105,9 @@ def _words_of(name: str) -> set[str]:
     return set(re.split(r"[\W_0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
 
 
-def number_hint(counts: Mapping[str, int], name: str) -> list[str]:
+def hint_at_numbers(counts: Mapping[str, int], name: str) -> list[str]:
     """A note on labels that are numbers and were taken for classes, unless the name of their column says so."""
-    are_meant = _CLASS_WORDS & _words_of(name) or not all(isfinite(number_in(one)) for one in counts)
+    are_meant = _CLASS_WORDS & _words_of(name) or not all(isfinite(read_number(one)) for one in counts)
     if len(counts) < _FEWEST_NUMBERS or are_meant:
         return []
     return [f"the {len(counts):,} numbers of {name!r} were taken for classes; --target number predicts them as numbers"]

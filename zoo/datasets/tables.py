@@ -29,11 +29,11 @@ from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
 from .labels import (
     are_measured,
     data_of,
+    hint_at_numbers,
     label_key,
     label_notes,
     missing_labels,
-    number_hint,
-    number_in,
+    read_number,
     spellings,
 )
 from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
@@ -489,7 +489,7 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
     counts = Counter(given)
     classes, number, notes = _in_order(counts, "labels", asked.fold_labels)
-    notes += number_hint(counts, name) if asked.label_kind is None else []
+    notes += hint_at_numbers(counts, name) if asked.label_kind is None else []
     if len(classes) in (1, len(given)) and not asked.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
@@ -518,7 +518,7 @@ def _numbers(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     rows = np.concatenate(list(parts.values()))
     name, given = table.header[at], table.cells(at, rows)
     _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
-    of_cell = {cell: number_in(cell) for cell in set(given)}
+    of_cell = {cell: read_number(cell) for cell in set(given)}
     wrong = {cell for cell, number in of_cell.items() if not np.isfinite(number)}
     advice = (
         f"--ignore-label {shlex.quote(min(wrong, default=''))} leaves such images out, --target class takes classes"

@@ -224,7 +224,7 @@ def classification_metrics(
     """
     p = _probabilities(probabilities)
     n, k = p.shape
-    y, names, unit_of = _labels_of(labels, n, k), _names(classes, k, "classes"), units_of(groups, n)
+    y, names, unit_of = _labels_of(labels, n, k), _names(classes, k, "classes"), number_groups(groups, n)
     _check_numbers(n_draws, n_bins)
     predicted = p.argmax(axis=1)
     wrong = predicted != y
@@ -343,7 +343,7 @@ def tag_metrics(
     _require_shares(p)
     n, k = p.shape
     y = _indicators(indicators, p.shape)
-    names, unit_of = _names(tags, k, "tags"), units_of(groups, n)
+    names, unit_of = _names(tags, k, "tags"), number_groups(groups, n)
     _check_numbers(n_draws, N_BINS)
     wrong = (p > 0.5) != y
     counts = y.sum(axis=0)
@@ -698,7 +698,7 @@ def _names(names: Sequence[str], k: int, what: str) -> tuple[str, ...]:
     return tuple(names) or tuple(map(str, range(k)))
 
 
-def units_of(groups: ArrayLike | None, n: int) -> Indices | None:
+def number_groups(groups: ArrayLike | None, n: int) -> Indices | None:
     """Number of each image's group, from 0; None where every image is by itself."""
     if groups is None:
         return None

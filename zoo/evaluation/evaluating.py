@@ -164,7 +164,7 @@ def evaluate(
     """
     say = tell or (lambda text: None)
     check_count(request.n_seeds, what="seeds")
-    wanted = settings_of(request, PUBLISHED_SETTINGS)
+    wanted = list_settings(request, PUBLISHED_SETTINGS)
     check_pair(train, test)
     choice = _chosen(train, request)
     make = probe_maker(choice.errors, device=request.device, seed=request.seed)
@@ -206,7 +206,7 @@ def evaluate(
     )
 
 
-def settings_of(request: Request, usual: Sequence[str]) -> list[LabelSetting]:
+def list_settings(request: Request, usual: Sequence[str]) -> list[LabelSetting]:
     """The label settings of a request, or the usual ones; refuses one that is asked for twice."""
     wanted = [label_setting(name) for name in request.settings or usual]
     if repeated := sorted({setting.name for setting in wanted if wanted.count(setting) > 1}):

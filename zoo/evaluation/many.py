@@ -51,7 +51,7 @@ from .evaluating import (
     runs_folder,
 )
 from .label_free.measuring import Inputs, Measured, inputs_of, measure, rows_of_measured
-from .regression import RegressionEvaluation, evaluate_numbers, rows_of_numbers
+from .regression import RegressionEvaluation, evaluate_numbers, make_number_rows
 from .tagging import TagEvaluation, evaluate_tags, rows_of_tags
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
@@ -113,7 +113,7 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
         found: Evaluation | TagEvaluation | RegressionEvaluation
         if data.train.target:
             found = evaluate_numbers(train, test, measuring.request)
-            rows = rows_of_numbers(found, source=measuring.source, day=measuring.day)
+            rows = make_number_rows(found, source=measuring.source, day=measuring.day)
         elif data.train.tags:
             found = evaluate_tags(train, test, measuring.request)
             rows = rows_of_tags(found, source=measuring.source, day=measuring.day)

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.images import Copies, SharedGroups, copies_of, numbers_of, shared_groups
+from ..datasets.images import Copies, SharedGroups, copies_of, get_numbers, shared_groups
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import requires_extra
 from .arrays import finite_numbers
 from .bootstrap import N_DRAWS, Interval, interval, surplus_variances
-from .classification import draw_weights, units_of
-from .evaluating import SOURCE, Request, Rows, Writing, settings_of
+from .classification import draw_weights, number_groups
+from .evaluating import SOURCE, Request, Rows, Writing, list_settings
 from .keeping import Kept
 from .measuring import LabelSetting, check_count, check_pair
 from .protocols import PROTOCOLS, Protocol
@@ -105,14 +105,14 @@ class Regression:
         return asdict(self)
 
 
-def number_metrics(
+def compute_number_metrics(
     y: ArrayLike, predicted: ArrayLike, *, groups: ArrayLike | None = None, n_draws: int = N_DRAWS, seed: int = 0
 ) -> Regression:
     """Metrics of predicted numbers with 95 % intervals over images, or over ``groups`` (n,) of them.
 
     ``y`` and ``predicted`` are (n,). DataError if there are fewer than two different numbers, or one is not finite.
 
-    >>> {name: round(one.value, 2) for name, one in number_metrics([1, 2, 3, 4], [1, 2, 3, 5]).metrics.items()}
+    >>> {name: round(one.value, 2) for name, one in compute_number_metrics([1, 2, 3, 4], [1, 2, 3, 5]).metrics.items()}
     {'r2': 0.8, 'mean_absolute_error': 0.25, 'root_mean_squared_error': 0.5, 'spearman': 1.0}
     """
     return _metrics([predicted], y, groups, n_draws=n_draws, seed=seed)[0]
@@ -123,7 +123,7 @@ def _metrics(
 ) -> list[Regression]:
     """Metrics of the predictions of some seeds: means, with intervals over images and seeds; then of each."""
     numbers = finite_numbers(y, name="The number", n_axes=1)
-    n, units, table = len(numbers), units_of(groups, len(numbers)), dict[str, list[Any]]()
+    n, units, table = len(numbers), number_groups(groups, len(numbers)), dict[str, list[Any]]()
     if np.ptp(numbers) == 0:
         raise DataError(f"All {n:,} test images have one number, of which no variance can be explained; add others.")
     given = [finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
@@ -203,13 +203,13 @@ def evaluate_numbers(
     too few images, groups or different numbers; QueryError if a setting needs classes.
     """
     check_count(request.n_seeds, what="seeds")
-    wanted = settings_of(request, SETTINGS)
+    wanted = list_settings(request, SETTINGS)
     if shots := [one.name for one in wanted if one.n_per_class is not None]:
         raise QueryError(f"{shots[0]!r} is a number of labels per class, and these are numbers; expected full or P%.")
     check_pair(train, test, numbers=True)
     if (few := min(len(train.y), len(test.y))) < FEWEST:
         raise DataError(f"A part of {train.origin.dataset!r} has {few:,} images; expected at least {FEWEST} in both.")
-    results, left_out, y = list[RegressionSetting](), dict[str, str](), numbers_of(test)
+    results, left_out, y = list[RegressionSetting](), dict[str, str](), get_numbers(test)
     full = _fitted(train, len(train.y), seed=request.seed)
     for setting in sorted(wanted, key=lambda one: one.percent or 100):
         n = round(len(train.y) * (setting.percent or 100) / 100)
@@ -240,13 +240,15 @@ def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:
     """A probe of n training images, drawn by the seed."""
     chosen = np.sort(np.random.default_rng([seed, 0]).permutation(len(train.y))[:n])
     groups = None if train.together is None else train.together[chosen]
-    return RidgeProbe().fit(train.x[chosen], numbers_of(train)[chosen], groups=groups)
+    return RidgeProbe().fit(train.x[chosen], get_numbers(train)[chosen], groups=groups)
 
 
 def _kept(fit: RidgeProbe, train: Features, test: Features, request: Request) -> Kept:
     """The probe with all labels, ready to save, and its metrics."""
-    centre, y = mean_of(train), numbers_of(test)
-    metrics = number_metrics(y, fit.predict(test.x), groups=test.groups, n_draws=request.n_bootstrap, seed=request.seed)
+    centre, y = mean_of(train), get_numbers(test)
+    metrics = compute_number_metrics(
+        y, fit.predict(test.x), groups=test.groups, n_draws=request.n_bootstrap, seed=request.seed
+    )
     about = {"protocol": PROTOCOL, "seed": request.seed, "n_train": len(train.y), "chosen": fit.report_}
     about |= {"dataset": train.origin.dataset, "n_test": len(y), "versions": versions(), "metrics": metrics.as_dict()}
     about["images_hash"] = {"train": train.origin.images_hash, "val": test.origin.images_hash}
@@ -263,7 +265,7 @@ def _kept(fit: RidgeProbe, train: Features, test: Features, request: Request) ->
     return Kept(probe=probe, metrics=metrics)
 
 
-def rows_of_numbers(evaluation: RegressionEvaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
+def make_number_rows(evaluation: RegressionEvaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """A measurement of each probe with its provenance, which has the other metrics."""
     writing, protocol, rows = (
         Writing(evaluation.train, evaluation.test, source, day),
