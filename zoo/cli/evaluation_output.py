@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -566,10 +567,12 @@ _NUMBER_HEADERS = ["R2", "interval", "MAE", "interval", "RMSE", "interval", "Spe
 
 
 def _of_metrics(metrics: Mapping[str, Document]) -> list[str]:
-    """Values and intervals of metrics of numbers, with three digits that count."""
+    """Values and intervals of metrics of numbers; errors have three digits that count, whatever their unit."""
     cells = []
-    for one in metrics.values():
-        digits = 2 if max(abs(one["value"]), 0.1) < 100 else 0
+    for name, one in metrics.items():
+        digits = 2
+        if name.endswith("error") and one["value"]:
+            digits = max(0, 2 - math.floor(math.log10(one["value"])))
         cells += [f"{one['value']:.{digits}f}", _ends(one["ci_low"], one["ci_high"], digits=digits)]
     return cells
 
