@@ -109,6 +109,7 @@ def test_more_labels_explain_more_and_every_probe_is_a_row() -> None:
     few, full = found.settings
     assert (few.n_train, len(few.runs), full.n_train, len(full.runs)) == (15, 3, 300, 1)
     assert few.metrics.metrics["r2"].value < full.metrics.metrics["r2"].value
+    assert few.metrics.metrics["r2"].ci_high <= 1 and few.metrics.metrics["spearman"].ci_high <= 1  # type: ignore[operator]
     rows = make_number_rows(found)
     assert [(row.metric, row.unit, row.protocol) for row in rows] == [(METRIC, UNIT, "zoo-ridge-1")] * 4
     assert METRICS[METRIC].unit == UNIT and METRICS[METRIC].lower_is_better

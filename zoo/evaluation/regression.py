@@ -148,6 +148,7 @@ def _metrics(
         if len(given) > 1:
             surplus = surplus_variances(values, draws, random=random)
             mean = mean + np.sqrt(surplus / len(given)) * random.standard_normal(len(mean))
+            mean = np.clip(mean, *{"r2": (-np.inf, 1.0), "spearman": (-1.0, 1.0)}.get(name, (0.0, np.inf)))
         for at, (value, drawn) in enumerate([(values.mean(), mean), *zip(values, draws.T, strict=True)]):
             found[at][name] = interval(float(value), drawn)
     n_groups = None if units is None else int(units.max()) + 1
