@@ -27,8 +27,6 @@ from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
-from ..evaluation.regression import NOT_FOR_NUMBERS
-from ..evaluation.regression import PROTOCOL as RIDGE
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -40,6 +38,7 @@ from .figures import against_cost, bars_of, ranking
 from .judging import (
     PROTOCOL,
     PROTOCOLS_OF_PROBES,
+    RIDGE,
     Probe,
     Task,
     cached,
@@ -467,7 +466,9 @@ def _prepared(
     }
     if data.train.target:
         if decompose or protocol not in (PROTOCOL, RIDGE):
-            raise QueryError(f"The labels of {data.name!r} are numbers: {NOT_FOR_NUMBERS}, and the protocol {RIDGE!r}.")
+            raise QueryError(
+                f"The labels of {data.name!r} are numbers: no decomposition, and the protocol {RIDGE} alone."
+            )
         task, protocol = make_number_task(data.train, data.val, **groups), RIDGE
     else:
         task = Task(y_train=data.train.labels, y_test=data.val.labels, classes=data.train.classes, **groups)
