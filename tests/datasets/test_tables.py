@@ -13,7 +13,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images
-from zoo.datasets.images import indicators_of
+from zoo.datasets.images import get_numbers, indicators_of
 from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, QueryError
 
@@ -389,14 +389,77 @@ def test_withheld_labels_of_the_test_part_are_said_and_left_out(images: Path) ->
     assert "no image of the part 'test' has another label: some of the others are tested on" in data.train.reading.notes
 
 
-def test_measured_numbers_are_no_classes_but_few_of_them_are(images: Path) -> None:
+def test_columns_that_measure_something_are_numbers_and_others_classes_unless_asked_for(images: Path) -> None:
     rng = np.random.default_rng(0)
     ages = [f"{age:.1f}" for age in rng.normal(50, 20, 40)]
-    with pytest.raises(DataError, match=r"'age' .* measures something .*different numbers in 40 images.*ranges"):
-        open_images(table(images, rows(age=ages)), label_column="age")
-    halves = [f"{(i % 5) / 2 + 1}" for i in range(40)]
-    assert len(open_images(table(images, rows(label=halves))).train.classes) == 5
-    assert len(open_images(table(images, rows(label=[i % 19 + 40 for i in range(40)]))).train.classes) == 19
+    found = open_images(table(images, rows(age=ages)), label_column="age")
+    assert (found.train.target, len(found.train), len(found.val)) == ("age", 32, 8)
+    of_name = dict(zip(found.train.names, get_numbers(found.train), strict=True))
+    assert all(
+        of_name[f"pictures/{i:02}.png"] == float(age) for i, age in enumerate(ages) if f"pictures/{i:02}.png" in of_name
+    )
+    (note,) = found.train.reading.notes
+    assert note == (
+        f"the labels of 'age' are numbers ({len(set(ages))} distinct): a regression probe; --target class takes them "
+        "for classes"
+    )
+    commas = open_images(table(images, rows(age=[age.replace(".", ",") for age in ages])), label_column="age")
+    assert get_numbers(commas.train).tolist() == get_numbers(found.train).tolist()
+    assert "commas in them are taken for decimal points" in commas.train.reading.notes
+    halves, whole = [f"{(i % 5) / 2 + 1}" for i in range(40)], [i % 19 + 40 for i in range(40)]
+    for name, column, n in (
+        ("label", halves, 5),
+        ("grade", halves, 5),
+        ("grade", whole, 19),
+        ("weeks", range(18, 58), 0),
+    ):
+        file = table(images, rows(**{name: column}))
+        taken = open_images(file, label_column=name)
+        assert (taken.train.target == "") == (n > 0) and (not n or len(taken.train.classes) == n)
+        hint = f"the {n} numbers of 'grade' were taken for classes; --target number predicts them as numbers"
+        assert (hint in taken.train.reading.notes) == (name == "grade")
+        forced = open_images(file, label_column=name, label_kind="number")
+        assert forced.train.target == name and get_numbers(forced.val).mean() > 0
+        assert not [note for note in forced.train.reading.notes if "--target" in note]
+    assert (
+        len(
+            open_images(
+                table(images, rows(age=[i // 2 + 20 for i in range(40)])), label_column="age", label_kind="class"
+            ).train.classes
+        )
+        == 20
+    )
+
+
+@for_each(["", "n.d.", "inf", "1,234", "nan", "31 years"])
+def test_what_is_no_number_among_numbers_is_refused_by_its_line_and_left_out_if_asked(odd: str, images: Path) -> None:
+    ages = [f"{20.25 + i}" for i in range(39)]
+    file = table(images, rows(age=[*ages, odd]))
+    with pytest.raises(DataError, match=r"1 of 40 images of .* 'age', the first is line 41 .*--ignore-label"):
+        open_images(file, label_column="age")
+    left = open_images(file, label_column="age", ignore_labels=[odd])
+    assert len(left.train) + len(left.val) == 39 and left.train.target == "age"
+
+
+def test_one_number_several_columns_of_them_and_a_folder_of_classes_are_refused(images: Path) -> None:
+    file = table(images, rows(age=[7] * 40, a=[i % 2 for i in range(40)], b=[i % 3 == 0 for i in range(40)]))
+    with pytest.raises(DataError, match=r"All 40 images of .* have the number '7' in the column 'age'"):
+        open_images(file, label_column="age", label_kind="number")
+    for how in ({"label_columns": ["age", "a"]}, {"multi_label": True}):
+        with pytest.raises(QueryError, match=r"expected one column of them .* one number per image"):
+            open_images(file, label_kind="number", **how)
+    with pytest.raises(QueryError, match="label_kind is of CSV files"):
+        open_images("digits", label_kind="number")
+    with pytest.raises(QueryError, match="Got the label_kind 'age'; expected 'class' or 'number'"):
+        open_images(file, label_kind="age")
+
+
+def test_numbers_of_patients_stay_on_one_side(images: Path) -> None:
+    ages = [f"{20.25 + i}" for i in range(40)]
+    found = open_images(
+        table(images, rows(age=ages, who=[f"p{i // 4}" for i in range(40)])), label_column="age", group="who"
+    )
+    assert not set(found.train.groups.tolist()) & set(found.val.groups.tolist())  # type: ignore[union-attr]
 
 
 @for_each(["images.csv", "images.tsv", "metadata.csv"])

@@ -36,7 +36,17 @@ from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .figures import against_cost, bars_of, ranking
-from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, clusters_of, logistic_probe, task_of
+from .judging import (
+    PROTOCOL,
+    PROTOCOLS_OF_PROBES,
+    RIDGE,
+    Probe,
+    Task,
+    clusters_of,
+    logistic_probe,
+    make_ridge_probe,
+    task_of,
+)
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 from .wording import answer, title_of
@@ -75,6 +85,7 @@ class DataFacts:
     image_px: int  # usual shorter side
     fingerprints: tuple[str, str]
     notes: tuple[str, ...]  # on copies, groups and classes
+    target: str = ""  # what labels measure that are numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +332,7 @@ def choose(
         n_workers=n_workers,
         root=root,
         protocol=protocol,
+        decompose=decompose,
         offline=offline,
         spelled=spelled,
         load=load,
@@ -331,7 +343,8 @@ def choose(
     ground = contenders[0].ground
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
     caches = {name: ProbeCache(runs_folder(ground.root, name), protocol=protocol) for name in by_name}
-    probe = logistic_probe(
+    by_ridge = make_ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
+    probe = by_ridge or logistic_probe(
         task,
         contents=ground.data.train.contents,
         seed=seed,
@@ -367,6 +380,7 @@ def choose(
         except DataError as error:  # the ranking stands without it
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     wrong = None
+    mistakes = mistakes and not task.numbers
     if mistakes and ground.data.train.tags:
         notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
     elif mistakes:
@@ -435,6 +449,7 @@ def _prepared(
     n_workers: int = 0,
     root: str | os.PathLike[str] | None = None,
     protocol: str = PROTOCOL,
+    decompose: bool = False,
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
@@ -443,7 +458,7 @@ def _prepared(
     is_rehearsal: bool = False,
 ) -> tuple[ChoicePlan, Task, list[ImageContender], dict[str, Prior]]:
     """What is known before the race."""
-    if protocol not in PROTOCOLS_OF_PROBES:
+    if protocol not in (*PROTOCOLS_OF_PROBES, RIDGE):
         raise UnknownName("protocol of a choice", protocol, PROTOCOLS_OF_PROBES)
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
@@ -451,8 +466,13 @@ def _prepared(
     if spelled is None:
         spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
     data = images if isinstance(images, ImageData) else open_images(images)
-    facts = _facts(data, spelled)
-    task = task_of(data)
+    facts, task = _facts(data, spelled), task_of(data)
+    if task.numbers:
+        if decompose or protocol not in (PROTOCOL, RIDGE):
+            raise QueryError(
+                f"The labels of {data.name!r} are numbers: no decomposition, and the protocol {RIDGE} alone."
+            )
+        protocol = RIDGE
     limits = constraints or Constraints()
     if (elsewhere := limits.measured_device) is not None:
         raise QueryError(
@@ -467,7 +487,7 @@ def _prepared(
         shortlist,
         encoders,
         n_labels=facts.n_train,
-        n_classes=int((data.train.n_per_class() > 0).sum()),
+        n_classes=len(np.unique(task.y_train)),
         images=Images.named(like, domain),
         image_px=facts.image_px,
         dataset=data.name,
@@ -494,6 +514,8 @@ def _prepared(
         tell=tell,
     )
     contenders = [ImageContender(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
+    if task.numbers:  # what is expected are errors of classes
+        listed = replace(listed, chosen=tuple(replace(entry, expected=None) for entry in listed.chosen))
     planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
@@ -545,7 +567,7 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     copies = copies_of(train.contents, train.labels, test.contents, test.labels)
     shared = shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
-    if names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]:
+    if not train.target and (names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]):
         notes.append(
             f"{counted(len(names), 'class', 'classes')} ({named(names, 3)}) with one training image alone, so that "
             "none is left to choose a probe's settings on"
@@ -565,6 +587,7 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
         image_px=int(np.median([min(train.images[place].size) for place in some])),
         fingerprints=(train.fingerprint, test.fingerprint),
         notes=tuple(notes),
+        target=train.target,
     )
 
 
@@ -596,10 +619,10 @@ def _curves(
                 contender.name,
                 parts,
                 contender.features("train", rows),
-                task.y_train[rows],
+                task.targets[0][rows],
                 contender.features("val", test),
                 test,
-                task.y_test[test],
+                task.targets[1][test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
                 clusters=clusters_of(task.groups_test, test),
                 seed=seed,

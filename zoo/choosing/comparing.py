@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval, outcomes_of
 from ..optional import requires_extra
-from .judging import Probe
+from .judging import Probe, compute_losses
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -136,6 +136,9 @@ def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interva
 def error_percent_draws(wrong: Any, clusters: Any, *, seed: int) -> Any:
     """Bootstrap draws of errors on the same images, percent (n_draws, k); whole groups are resampled."""
     k = wrong.shape[1]
+    is_counted = wrong.dtype == bool  # else losses of numbers, which have no highest one
+    if clusters is None and not is_counted:
+        clusters = np.arange(len(wrong))
     if clusters is None:
         table = outcomes_of(len(wrong), [(None, ~column) for column in wrong.T])
         by_column = error_draws(table, {str(i): [i] for i in range(k)}, seed=seed)
@@ -145,7 +148,7 @@ def error_percent_draws(wrong: Any, clusters: Any, *, seed: int) -> Any:
     above = np.zeros((n_groups, k))
     np.add.at(above, clusters, wrong.astype(np.float64))
     size = np.bincount(clusters, minlength=n_groups).astype(np.float64)
-    added = random.standard_gamma(0.5, size=(2, N_DRAWS, k)) * len(wrong) / n_groups
+    added = random.standard_gamma(0.5, size=(2, N_DRAWS, k)) * len(wrong) / n_groups * is_counted
     drawn = np.empty((N_DRAWS, k))
     block = max(1, _WEIGHTS_AT_A_TIME // n_groups)
     for start in range(0, N_DRAWS, block):
@@ -235,7 +238,7 @@ def label_curve(
         sizes.append(round(float(np.mean([len(rows) for rows in some]))))
         for rows in some:
             predict = probe(encoder, rows, x[rows], y[rows])
-            wrong.append(np.asarray(predict(x_test, rows_test)) != y_test)
+            wrong.append(compute_losses(predict(x_test, rows_test), y_test))
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
     found = continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)

@@ -262,6 +262,7 @@ class ImageContender:
             contents=images.contents,
             groups=images.groups,
             tags=images.tags,
+            target=images.target,
         )
 
     def chunk(self, part: str, number: int) -> Features:

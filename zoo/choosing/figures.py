@@ -50,7 +50,7 @@ def bars_of(standings: Sequence[Standing]) -> list[Bar]:
     ]
 
 
-def ranking(bars: Sequence[Bar], width: float, *, axes: Axes | None = None) -> Drawing:
+def ranking(bars: Sequence[Bar], width: float, *, what: str = "error", axes: Axes | None = None) -> Drawing:
     """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
     drawing, axes = _place(axes, width, 0.75 + _ROW_INCHES * len(bars))
     for place, bar in enumerate(bars):
@@ -62,7 +62,7 @@ def ranking(bars: Sequence[Bar], width: float, *, axes: Axes | None = None) -> D
     axes.set_yticks(range(len(bars)), [_short(bar.name, width) for bar in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("error, percent (lower is better)")
+    axes.set_xlabel(f"{what}, percent (lower is better)")
     _key(drawing, [bar.verdict for bar in bars], width)
     return drawing
 
@@ -74,6 +74,7 @@ def against_cost(
     *,
     label: str,
     more_is_better: bool,
+    what: str = "error",
     axes: Axes | None = None,
 ) -> Drawing:
     """Error against a cost, with the Pareto front."""
@@ -107,7 +108,7 @@ def against_cost(
             size=6.5,
             color=INK,
         )
-    axes.set(xlabel=label, ylabel="error, percent (lower is better)")
+    axes.set(xlabel=label, ylabel=f"{what}, percent (lower is better)")
     _key(drawing, [bar.verdict for bar in bars], width)
     return drawing
 
@@ -128,7 +129,7 @@ def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> se
     }
 
 
-def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
+def label_curve(curves: Sequence[LabelCurve], width: float, *, what: str = "error") -> Drawing:
     """Errors with parts of the labels; what is expected of more is dashed and hollow."""
     from matplotlib.ticker import NullLocator
 
@@ -148,7 +149,7 @@ def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
     ticks = counts[:: math.ceil(len(counts) / (8 if width > _WIDE else 4))]  # as many as can be read
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel="labelled images", ylabel="error, percent (lower is better)")
+    axes.set(xlabel="labelled images", ylabel=f"{what}, percent (lower is better)")
     handles, labels = axes.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=2 if width > _WIDE else 1)
     return drawing

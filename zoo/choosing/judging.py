@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.images import together
+from ..datasets.images import ImageSet, get_numbers, together
 from ..datasets.subsets import held_out, raw_draws
 from ..errors import DataError
 from ..evaluation.transferability.components import Labelled
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     Truths = NDArray[np.bool_]
 
 PROTOCOL = "zoo-logistic-3"  # of the probe
-PROTOCOLS_OF_PROBES = (PROTOCOL, "zoo-logistic-2")
+PROTOCOLS_OF_PROBES, RIDGE = (PROTOCOL, "zoo-logistic-2"), "zoo-ridge-1"  # the last one of numbers
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
 _TRAIN_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
+_N_RANGES = 10  # of numbers, each of which is in every rung alike
 _FEWEST_A_CLASS = 2  # training images in the first rung
 
 
@@ -53,6 +54,9 @@ class Task:
         into a rung and into a resample.
     classes : tuple of str
         Names for messages.
+    numbers : (float64 array, float64 array), optional
+        Numbers to be predicted of the training and the test images, over the standard deviation of the latter: the
+        squared error of an image then is its part of the unexplained variance. Labels are ranges of them.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Task:
     groups_train: NDArray[np.uint64] | None = None
     groups_test: NDArray[np.uint64] | None = None
     classes: tuple[str, ...] = ()
+    numbers: tuple[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.y_train) or not len(self.y_test):
@@ -95,20 +100,25 @@ class Task:
     def n_test(self) -> int:
         return len(self.y_test)
 
+    @property
+    def targets(self) -> tuple[Any, Any]:
+        """What probes learn of the training images and are judged by on the test images: labels, or numbers."""
+        return self.numbers or (self.y_train, self.y_test)
+
     def _name(self, label: Any) -> str:
         return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
 
 
 def task_of(data: ImageData) -> Task:
     """The labels of an image set, whose test images are resampled by group, or by copies."""
-    together = data.val.together
-    return Task(
-        y_train=data.train.labels,
-        y_test=data.val.labels,
-        groups_train=data.train.groups,
-        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
-        classes=data.train.classes,
-    )
+    joined = data.val.together
+    groups: dict[str, Any] = {
+        "groups_train": data.train.groups,
+        "groups_test": None if joined is None or len(np.unique(joined)) == len(joined) else joined,
+    }
+    if data.train.target:
+        return _number_task(data.train, data.val, **groups)
+    return Task(y_train=data.train.labels, y_test=data.val.labels, classes=data.train.classes, **groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,6 +212,23 @@ class Chunk:
         return replace(self, x_train=self.x_train[:n], y_train=self.y_train[:n], groups=groups)
 
 
+def _number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
+    """The task of images that are labelled with numbers, whose ranges are visited alike."""
+    numbers, others = get_numbers(train), get_numbers(test)
+    if not (spread := others.std()):
+        raise DataError(f"All {len(others):,} test images of {test.name!r} have one number; expected different ones.")
+    ends = np.unique(np.quantile(numbers, np.arange(1, _N_RANGES) / _N_RANGES))
+    y, y_test = (np.searchsorted(ends, some) for some in (numbers, others))
+    present, y = np.unique(y, return_inverse=True)
+    y_test = np.clip(np.searchsorted(present, y_test), 0, len(present) - 1)
+    return Task(y_train=y.reshape(-1), y_test=y_test, numbers=(numbers / spread, others / spread), **groups)
+
+
+def compute_losses(predicted: Any, targets: Any) -> Any:
+    """Whether each prediction is wrong; of numbers its squared error."""
+    return np.square(predicted - targets) if targets.dtype.kind == "f" else np.asarray(predicted) != targets
+
+
 def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
     """Ridge regression to the classes, which judges before all labels are there.
 
@@ -211,6 +238,8 @@ def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
     penalty has the least squares on those. Squares order encoders better than errors do, and than scores of
     transferability (``zoo study do_transferability_scores_predict``).
     """
+    if chunk.y_train.dtype.kind == "f":
+        return _number_score(chunk)
     classes, numbers = np.unique(chunk.y_train, return_inverse=True)
     mean, z = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
     data = Labelled(z=z - mean, y=numbers.reshape(-1), classes=classes)
@@ -232,6 +261,35 @@ def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
         classes[on_test.argmax(axis=1)] != chunk.y_test,
         float(np.concatenate(squares).mean()),
     )
+
+
+def _number_score(chunk: Chunk) -> tuple[Any, Any, float]:
+    """The same of numbers, by the probe itself: no training image judges beside the test images."""
+    on_test = compute_losses(_ridge(chunk.x_train, chunk.y_train, chunk.groups).predict(chunk.x_test), chunk.y_test)
+    return np.empty(0), on_test, float(on_test.mean())
+
+
+def _ridge(x: Any, y: Any, groups: Any) -> Any:
+    """Ridge regression, whose penalty is chosen without regard to groups where there is one alone."""
+    from ..evaluation.regression import RidgeProbe  # which a plan does without
+
+    is_one = groups is not None and len(np.unique(groups)) == 1
+    return RidgeProbe().fit(x, y, groups=None if is_one else groups)
+
+
+def make_ridge_probe(task: Task, *, contents: NDArray[np.uint64] | None = None) -> Probe:
+    """A maker of the probes of numbers of ``zoo evaluate``; copies and groups are left out together."""
+    joined = together(contents, task.groups_train)
+
+    def fitted(name: str, rows: Rows, x: Floats, y: Any) -> Predict:
+        probe = _ridge(x, y, None if joined is None else joined[rows])
+
+        def predict(x_test: Any, rows_test: Any = None) -> Any:
+            return probe.predict(x_test)
+
+        return predict
+
+    return fitted
 
 
 Predict = Callable[[Any, Any], Any]

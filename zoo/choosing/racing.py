@@ -43,7 +43,18 @@ from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
 from .constraints import counted
-from .judging import Chunk, Predict, Probe, Schedule, Task, clusters_of, logistic_probe, ridge_score, schedule
+from .judging import (
+    Chunk,
+    Predict,
+    Probe,
+    Schedule,
+    Task,
+    clusters_of,
+    compute_losses,
+    logistic_probe,
+    ridge_score,
+    schedule,
+)
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -377,27 +388,27 @@ class _Racing:
         clusters = self.clusters["train"]
         chunk = Chunk(
             x_train=runner.contender.features("train", train),
-            y_train=self.task.y_train[train],
+            y_train=self.task.targets[0][train],
             x_test=runner.contender.features("val", test),
-            y_test=self.task.y_test[test],
+            y_test=self.task.targets[1][test],
             groups=None if clusters is None else clusters[: len(train)],
         )
         left_out, on_test, value = ridge_score(chunk)
         _, before, _ = ridge_score(chunk.quarter())
         self.judges_train = len(left_out) > 0
-        return np.concatenate([left_out, on_test]), before.astype(np.int8) - on_test, value
+        return np.concatenate([left_out, on_test]), before - on_test.astype(np.result_type(np.int8, on_test)), value
 
     def probed(self, runner: _Runner, train: Rows, test: Rows) -> Truths:
         """Whether the probe on these labels is wrong on each test image; trained once, then asked of new images."""
         if runner.predict is None:
             rows = np.sort(train)
             runner.predict = self.probe(
-                runner.name, rows, runner.contender.features("train", rows), self.task.y_train[rows]
+                runner.name, rows, runner.contender.features("train", rows), self.task.targets[0][rows]
             )
         new = test[len(runner.wrong) :]
         if len(new):
             predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
-            runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
+            runner.wrong = np.concatenate([runner.wrong, compute_losses(predicted, self.task.targets[1][new])])
         return runner.wrong[: len(test)]
 
     def probe_what_is_there(self) -> None:
@@ -544,7 +555,8 @@ class _Racing:
             )
         )
         leader = min(self.alive, key=look.error)
-        text = f"rung {look.number}: {leader} leads with {look.error(leader):.1f} % wrong by {look.score}"
+        wrong = "unexplained" if self.task.numbers else "wrong"
+        text = f"rung {look.number}: {leader} leads with {look.error(leader):.1f} % {wrong} by {look.score}"
         for reason, why in (("beyond doubt", "worse beyond doubt"), ("the budget", "to stay within the budget")):
             if some := [name for name, given in dropped.items() if given.endswith(reason)]:
                 text += f"; dropped, {why}: {', '.join(some)}"

@@ -40,6 +40,16 @@ NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
 
+def _loss_of(choice: Choice) -> str:
+    """What encoders are ranked by."""
+    return "unexplained variance" if choice.data.target else "error"
+
+
+def list_headers(choice: Choice) -> list[str]:
+    """:data:`HEADERS`, in the words of what is predicted."""
+    return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
+
+
 def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
     """Every encoder of the race as a row of :data:`HEADERS`, best first."""
     costs = {one.name: one for one in choice.costs}
@@ -91,10 +101,8 @@ def _value_and_ends(error: Interval | None) -> tuple[str, str]:
 def title_of(choice: Choice) -> str:
     """What was chosen for."""
     data = choice.data
-    return (
-        f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, "
-        f"{len(data.classes)} classes"
-    )
+    labels = f"numbers ({data.target})" if data.target else f"{len(data.classes)} classes"
+    return f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, {labels}"
 
 
 def answer(choice: Choice) -> list[str]:
@@ -105,6 +113,12 @@ def answer(choice: Choice) -> list[str]:
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
         f"{leader.n_train:,} labels{_corrected(choice.race.optimism)}."
     ]
+    if choice.data.target:
+        lines = [
+            f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
+            f"{percent(leader.error)} on {leader.n_test:,} test images, with {leader.n_train:,} labels (R2 "
+            f"{1 - leader.error.value / 100:.2f}{_corrected(choice.race.optimism)})."
+        ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
@@ -122,7 +136,7 @@ def answer(choice: Choice) -> list[str]:
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
-        lines.append(more_labels(choice.curves[0], choice.race.optimism))
+        lines.append(more_labels(choice.curves[0], choice.race.optimism, _loss_of(choice)))
     return lines
 
 
@@ -140,17 +154,17 @@ def per_second(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def more_labels(curve: LabelCurve, optimism: float | None = None) -> str:
+def more_labels(curve: LabelCurve, optimism: float | None = None, what: str = "error") -> str:
     """The expected error with more labels, in a sentence; of the winner, whose errors are raised by the optimism."""
     if not curve.expected:
-        return f"More labels: no prediction for {curve.encoder}; {curve.refusal}."
+        return f"More labels: no prediction for {curve.encoder}; {curve.refusal.replace('the error', f'the {what}')}."
     said, now = [], curve.points[-1].error.moved(optimism or 0.0).value
     for point in curve.expected:
         gain, then = point.gain, point.error.moved(optimism or 0.0)
         less = round(now, 1) - round(then.value, 1)  # as the two are shown
         words = "" if gain is None else f", {less:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
         said.append(f"{percent(then)} with {point.n_labels:,} labels{words}")
-    return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
+    return f"More labels: expected {what} of {curve.encoder} {'; '.join(said)}."
 
 
 def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
@@ -173,15 +187,23 @@ def dropped(choice: Choice) -> list[str]:
 def reading(choice: Choice) -> list[str]:
     """How to read the numbers."""
     race = choice.race
-    lines = [
+    what = (
         "error: percent of the test images, lower is better; a tuned linear probe, or a cheap score for encoders that "
-        "were dropped before all labels; 95 % confidence intervals over test images",
+        "were dropped before all labels; 95 % confidence intervals over test images"
+    )
+    if target := choice.data.target:
+        what = (
+            f"unexplained: percent of the variance of {target!r} in the test images, 100 (1 - R2), lower is better; "
+            "ridge regression; 95 % confidence intervals over test images, given that variance"
+        )
+    lines = [
+        what,
         "behind: points behind the best on the same images, simultaneous 95 % intervals; tie: the interval contains 0",
     ]
     if race.optimism is not None and race.optimism >= _SHOWN:
         lines.append(
-            f"the best's error and interval are corrected by +{race.optimism:.1f} points for having been chosen, as "
-            "the lowest of several errors is too low; others, and points behind, are as measured"
+            f"the best's {_loss_of(choice)} and interval are corrected by +{race.optimism:.1f} points for having been "
+            "chosen, as the lowest of several is too low; others, and points behind, are as measured"
         )
     lines.append(
         f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
@@ -303,7 +325,7 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
         from ..looking.mistakes_page import sections_of
 
         sections = sections_of(choice.mistakes, None if images is None else {"train": images.train, "val": images.val})
-    headers = list(HEADERS)
+    headers = list_headers(choice)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
     return pages.rendered(
@@ -328,24 +350,24 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
 
 def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
-    risk = choice.risk
+    risk, what = choice.risk, _loss_of(choice)
     bars = figures.bars_of(choice.race.standings)
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
     yield (
         "The ranking",
-        "Errors with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
-        "dropped before, on fewer images, where errors are higher for that alone.",
-        f"Errors, best first: {told}.",
-        partial(figures.ranking, bars),
+        f"The {what} with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
+        "dropped before, on fewer images, where it is higher for that alone.",
+        f"The {what}, best first: {told}.",
+        partial(figures.ranking, bars, what=what),
     )
     yield from _against_costs(choice, bars)
     if choice.curves:
         yield (
-            "Errors with more labels",
-            "Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
+            f"The {what} with more labels",
+            "Probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
             "floor. Bars: 95 % intervals.",
-            more_labels(choice.curves[0], choice.race.optimism),
-            partial(figures.label_curve, choice.curves),
+            more_labels(choice.curves[0], choice.race.optimism, what),
+            partial(figures.label_curve, choice.curves, what=what),
         )
     if risk is not None:
         parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
@@ -362,12 +384,12 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
 
 
 def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]:
-    cards = catalogue()
+    cards, what = catalogue(), _loss_of(choice)
     speeds = {one.name: one.images_per_second for one in choice.costs}
     sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
     for title, costs, label, more_is_better in (
-        ("Error against speed", speeds, f"images a second on {choice.plan.device}", True),
-        ("Error against size", sizes, "parameters", False),
+        ("Against speed", speeds, f"images a second on {choice.plan.device}", True),
+        ("Against size", sizes, "parameters", False),
     ):
         known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]
         if len(known) < 2:
@@ -378,8 +400,8 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]
         yield (
             title,
             "Dashed: the Pareto front (round); the others are square.",
-            f"On the front of error and {label}: {on_front}.",
-            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better),
+            f"On the front of {what} and {label}: {on_front}.",
+            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better, what=what),
         )
 
 
@@ -389,7 +411,8 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
     yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
     few, many = data.labels_a_class
     a_class = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    yield "Labels", f"{data.n_train:,} training images, {a_class} a class; {data.n_test:,} test images"
+    each = f"numbers ({data.target})" if data.target else f"{a_class} a class"
+    yield "Labels", f"{data.n_train:,} training images, {each}; {data.n_test:,} test images"
     if data.n_groups is not None:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device

@@ -135,7 +135,7 @@ def choose_command(
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
     require_page_at(page)
     limits = constraints_of(options, device=device, batch_size=batch_size)
-    data = opened(images, options)
+    data = opened(images, options, takes_numbers=True)
     shared: dict[str, Any] = {
         "constraints": limits,
         "encoders": encoders,
@@ -196,7 +196,7 @@ def _print(choice: Choice) -> None:
     from ..choosing import wording
 
     click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
-    print_table(wording.HEADERS, wording.ranked_rows(choice), right=wording.NUMBERS)
+    print_table(wording.list_headers(choice), wording.ranked_rows(choice), right=wording.NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
     if choice.risk is not None:
         print_risk(choice.risk.encoder, risk_document(choice.risk))

@@ -46,7 +46,7 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
 
     if file is not None and file.suffix.lower() != ".toml":
         raise click.UsageError(f"Got --write {file}, expected a name that ends in .toml.")
-    data = opened(images, options, tells=False)
+    data = opened(images, options, tells=False, takes_numbers=True)
     about, notes = about_images(data, has_intervals=False)
     doubts, sizes = find_doubts(data), _sizes(data.train)
     counts = list(
@@ -66,8 +66,13 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
     split = "split here" if data.is_split_here else "parts as the source has them"
     click.echo(f"{data.name}: {len(data.train):,} training and {len(data.val):,} test images, {split}; {sizes}\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
+    if data.train.target:
+        ends = [f"{float(name):g}" for name in (data.train.classes[0], data.train.classes[-1])]
+        click.echo(f"{data.train.target}: {len(counts):,} different numbers, from {' to '.join(ends)}")
+        largest = []
     rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
-    print_table(["class", "training", "test"], rows, right=(1, 2))
+    if rows:
+        print_table(["class", "training", "test"], rows, right=(1, 2))
     if others := largest[_MOST_CLASSES:]:
         smallest = counted(sum(others[-1][1:]), "image")
         click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")

@@ -23,6 +23,7 @@ from .engine_options import (
     tell_many,
 )
 from .evaluation_output import (
+    describe_numbers,
     document_of,
     evaluation_page,
     kept_document,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.evaluating import Evaluation, Request
     from ..evaluation.keeping import Kept
+    from ..evaluation.regression import RegressionEvaluation
     from ..evaluation.tagging import TagEvaluation
     from ..looking.mistakes import Mistakes
 
@@ -139,7 +141,8 @@ def evaluate_command(
     error.
 
     Images with tags (any number each) get one probe a tag and their mean average precision, without label settings,
-    nearest neighbours and decomposition.
+    nearest neighbours and decomposition. Labels that are numbers, such as ages, get ridge regression: R2, errors in
+    their unit and Spearman's rank correlation, with full or P% of the labels (--settings).
 
     --page shows the images that the probe with all labels gets wrong, classes that it confuses, labels that are
     probably wrong and near duplicates of training images among the test images; of several encoders in FILE-NAME.html.
@@ -169,7 +172,9 @@ def evaluate_command(
     if page is not None and len(ids) == 1:
         pages = {ids[0]: page}
     request = request_of(options, decompose=decompose)
-    data = opened(images, options)
+    data = opened(images, options, takes_numbers=True)
+    if data.train.target:
+        refuse_idle(NOT_FOR_NUMBERS, f"{data.name!r} has numbers for labels, and ridge regression to them")
     if data.train.tags:
         refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
     if record:
@@ -205,6 +210,7 @@ def evaluate_command(
         twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
     request, failed = replace(request, supervised=twin), list[dict[str, str]]()
     from ..evaluation.evaluating import rows_of_evaluation
+    from ..evaluation.regression import RegressionEvaluation, make_number_rows
     from ..evaluation.tagging import TagEvaluation, rows_of_tags
 
     for name in ids:
@@ -227,9 +233,10 @@ def evaluate_command(
             sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
-                click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
+                click.echo(wrapped(f"Saved the probe to {where}; predict images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        to_rows: Any = rows_of_tags if isinstance(measured, TagEvaluation) else rows_of_evaluation
+        kinds: dict[type, Any] = {TagEvaluation: rows_of_tags, RegressionEvaluation: make_number_rows}
+        to_rows = kinds.get(type(measured), rows_of_evaluation)
         more: dict[str, Any] = {
             "saved": None if where is None else str(where),
             "page": str(pages[name]) if pages else None,
@@ -248,13 +255,17 @@ def evaluate_command(
     require_measured(problems, len(failed), len(ids))
 
 
+NOT_FOR_NUMBERS = ("neighbours", "probe", "protocol", "decompose", "page")
 NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
 
-def described(found: Evaluation | TagEvaluation, kept: Kept | None = None) -> dict[str, Any]:
+def described(found: Evaluation | TagEvaluation | RegressionEvaluation, kept: Kept | None = None) -> dict[str, Any]:
     """What was measured of an encoder as JSON."""
+    from ..evaluation.regression import RegressionEvaluation
     from ..evaluation.tagging import TagEvaluation
 
+    if isinstance(found, RegressionEvaluation):
+        return describe_numbers(found)
     if isinstance(found, TagEvaluation):
         return tag_document(found)
     return document_of(found) | {"metrics": None if kept is None else kept_document(kept)}
@@ -320,11 +331,12 @@ def _featurised(name: str, data: ImageData, engine: Engine, options: dict[str, A
 
 def _measured(
     name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_probe: bool
-) -> tuple[Evaluation | TagEvaluation, Kept | None]:
+) -> tuple[Evaluation | TagEvaluation | RegressionEvaluation, Kept | None]:
     """What was measured of one encoder, and the probe with its metrics if it is wanted (of tags they always are)."""
     from ..choosing.contending import complete_race
     from ..evaluation.evaluating import evaluate, runs_folder
     from ..evaluation.keeping import keep_probe
+    from ..evaluation.regression import evaluate_numbers
     from ..evaluation.tagging import evaluate_tags
     from ..progress import Bar
 
@@ -337,6 +349,9 @@ def _measured(
         complete_race(name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: Bar("images"))
     features = _featurised(name, data, engine, options)
     train, test = features["train"], features["val"]
+    if data.train.target:
+        regressed = evaluate_numbers(train, test, request, tell=tell)
+        return regressed, regressed.kept
     if data.train.tags:
         tagged = evaluate_tags(train, test, request, tell=tell)
         return tagged, tagged.kept
@@ -348,7 +363,7 @@ def _measured(
     return found, keep_probe(found, request, cache=cache)
 
 
-def _mistakes(measured: Evaluation | TagEvaluation, kept: Kept, request: Request) -> Mistakes:
+def _mistakes(measured: Any, kept: Kept, request: Request) -> Mistakes:
     from ..evaluation.tagging import TagEvaluation
     from ..looking.mistakes import mistakes_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..evaluation.evaluating import Evaluation
     from ..evaluation.keeping import Kept
     from ..evaluation.measuring import ProbeRun, SettingResult
+    from ..evaluation.regression import Regression, RegressionEvaluation
     from ..evaluation.risk import RiskReport
     from ..evaluation.tagging import TagEvaluation
     from ..features import Features
@@ -194,6 +196,7 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
     for one in documents:
         important += [f"{one['encoder']}: {note}" for note in (*_left_out(one["left_out"]), *_problems(one))]
     unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
+    unit = "unexplained variance in percent, lower is better" if "target" in first else unit
     protocols = ", ".join(dict.fromkeys(one["protocol"] for one in documents))
     prepared = [f"{one['encoder']}: {note}" for one in documents for note in preparation_notes(one)]
     print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes, *prepared])
@@ -492,12 +495,19 @@ _N_CONFUSIONS = 10
 
 
 def print_measured(
-    found: Evaluation | TagEvaluation, document: Document, kept: Kept | None, notes: Sequence[str]
+    found: Evaluation | TagEvaluation | RegressionEvaluation,
+    document: Document,
+    kept: Kept | None,
+    notes: Sequence[str],
 ) -> None:
     """Prints what was measured of one encoder, the metrics of its probe with all labels, and notes on the images."""
     from ..evaluation.classification import Classification
+    from ..evaluation.regression import RegressionEvaluation
     from ..evaluation.tagging import TagEvaluation
 
+    if isinstance(found, RegressionEvaluation):
+        _print_numbers(document, notes)
+        return
     if isinstance(found, TagEvaluation):
         _print_tags(found, notes)
         return
@@ -542,6 +552,68 @@ def tag_document(found: TagEvaluation) -> dict[str, Any]:
         "not_applicable": NOT_FOR_TAGS,
         "not_converged": list(found.not_converged),
     }
+
+
+def _print_numbers(found: Document, notes: Sequence[str]) -> None:
+    """Prints what was measured on images that are labelled with numbers, and what does not apply to them."""
+    from ..evaluation.regression import NOT_FOR_NUMBERS
+
+    _print_title(found, f"{found['n_numbers']:,} numbers ({found['target']})")
+    click.echo()
+    rows = [[one["setting"], f"{one['n_train']:,}", *_of_metrics(one["metrics"])] for one in found["errors"]]
+    print_table(["labels", "number", *_NUMBER_HEADERS], rows, right=range(1, 10))
+    units = f"MAE and RMSE in the unit of {found['target']!r}; 95 % intervals over images and seeds, given these probes"
+    important = [*_left_out(found["left_out"]), *_problems(found), *notes]
+    print_notes(important, [f"{units}; protocol {found['protocol']}; recorded: 1 - R2 in percent", NOT_FOR_NUMBERS])
+
+
+_NUMBER_HEADERS = ["R2", "interval", "MAE", "interval", "RMSE", "interval", "Spearman", "interval"]
+
+
+def _of_metrics(metrics: Mapping[str, Document]) -> list[str]:
+    """Values and intervals of metrics of numbers; errors have three digits that count, whatever their unit."""
+    cells = []
+    for name, one in metrics.items():
+        digits = 2
+        if name.endswith("error") and one["value"]:
+            digits = max(0, 2 - math.floor(math.log10(one["value"])))
+        cells += [f"{one['value']:.{digits}f}", _ends(one["ci_low"], one["ci_high"], digits=digits)]
+    return cells
+
+
+def describe_numbers(found: RegressionEvaluation) -> dict[str, Any]:
+    """What was measured on images that are labelled with numbers as JSON; errors are 1 - R2 in percent."""
+    train = found.train
+    return {
+        **_of_features(train, found.test),
+        "target": train.target,
+        "n_numbers": len(set(train.y.tolist())),
+        "protocol": found.protocol.name,
+        "errors": [
+            {
+                "setting": one.setting.name,
+                "n_train": one.n_train,
+                **_interval(one.metrics.unexplained),
+                **one.metrics.as_dict(),
+                "runs": [
+                    {"seed": seed, "value": of_run.unexplained.value, "report": report}
+                    for seed, (of_run, report) in one.runs.items()
+                ],
+            }
+            for one in found.settings
+        ],
+        "left_out": found.left_out,
+        "neighbours": None,
+        "metrics": found.kept.metrics.as_dict(),
+        "copies": copies_document(found.copies),
+        "groups": groups_document(found.groups),
+    }
+
+
+def print_regression(found: Regression, of: str) -> None:
+    """Prints metrics of the predicted numbers of somebody."""
+    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    print_table(_NUMBER_HEADERS, [_of_metrics(found.as_dict()["metrics"])], right=range(8))
 
 
 def print_classification(found: Classification, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:

@@ -204,6 +204,13 @@ def columns_of(text: str | None) -> tuple[str, ...]:
     return names
 
 
+LABEL_KIND = click.option(
+    "--target",
+    "label_kind",
+    type=click.Choice(["class", "number"]),
+    help="What the labels of a CSV file are; numbers get a regression probe.  [default: numbers where many different "
+    "ones measure something]",
+)
 DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option(
@@ -246,6 +253,7 @@ DATA_OPTIONS = (
         type=click.Choice(["positive", "negative"]),
         help="What -1 is in columns of 0 and 1, where blank is 0.  [default: refused]",
     ),
+    LABEL_KIND,
     click.option(
         "--ignore-label",
         "ignore_labels",
@@ -363,15 +371,15 @@ SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "l
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
 
 
-def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds all options of images and features."""
-    return with_options(command, _OPTIONS)
+def image_options(command: Callable[..., Any], *, without: Sequence[Any] = ()) -> Callable[..., Any]:
+    """Adds all options of images and features, but those that a verb has no use for."""
+    return with_options(command, [one for one in _OPTIONS if one not in without])
 
 
 def source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
-    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS)}
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS) if name in options}
 
 
 def refuse_idle_columns(images: str) -> None:
@@ -395,8 +403,11 @@ def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     return value
 
 
-def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> ImageData:
-    """Opens the image set that the arguments name; options that would do nothing to it are refused."""
+def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_numbers: bool = False) -> ImageData:
+    """Opens the image set that the arguments name; options that would do nothing to it are refused.
+
+    Labels that are numbers are refused unless the verb takes them.
+    """
     from ..datasets import open_images
 
     refuse_idle_columns(images)
@@ -404,6 +415,12 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> Image
     data = open_images(images, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    if data.train.target and not takes_numbers:
+        raise QueryError(
+            f"The labels of {data.name!r} are numbers ({data.train.target!r}), and zoo "
+            f"{click.get_current_context().info_name} works with classes; name another column"
+            f"{', or take its numbers for classes with --target class' * ('label_kind' in options)}."
+        )
     if tells:
         tell_first([data.train, data.val])
     return data
@@ -468,7 +485,7 @@ def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     train, test = image_sets[0], image_sets[-1]
     is_split = train.fingerprint != test.fingerprint
     n = f"{len(train):,} training and {len(test):,} test images" if is_split else f"{len(train):,} images"
-    known = f"{n} of {len(train.classes):,} classes"
+    known = f"{n} of {len(train.classes):,} {'numbers' if train.target else 'classes'}"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 

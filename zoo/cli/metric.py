@@ -25,6 +25,7 @@ from .engine_options import (
 )
 from .measure_options import (
     IMAGES_HELP,
+    LABEL_KIND,
     SHOWN_OPTIONS,
     about_images,
     image_options,
@@ -67,7 +68,7 @@ Examples:
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
 @click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, callback=there, shell_complete=encoder_names)
 @click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
-@image_options
+@partial(image_options, without=[LABEL_KIND])  # its --target is another
 @click.option(
     "--split",
     type=click.Choice(["train", "val"]),

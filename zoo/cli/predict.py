@@ -16,7 +16,7 @@ import click
 
 from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import plain_cell, replaced
-from .evaluation_output import print_classification, print_tagging
+from .evaluation_output import print_classification, print_regression, print_tagging
 from .measure_options import (
     DATA_OPTIONS,
     PAGE_OPTIONS,
@@ -32,12 +32,13 @@ from .measure_options import (
     tell_first,
     there,
 )
-from .options import given_options, with_options
+from .options import given_options, refuse_idle, with_options
 from .output import counted, json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
     from ..evaluation.classification import Classification, Tagging
+    from ..evaluation.regression import Regression
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
@@ -61,7 +62,8 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     "--out",
     metavar="FILE.csv",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where path, predicted class and the probability of each class go.  [default: a short table is printed]",
+    help="Where path, predicted class and the probability of each class go; of numbers path and prediction.  [default: "
+    "a short table is printed]",
 )
 @click.option(
     "--split",
@@ -85,7 +87,7 @@ def predict_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Classify images by a saved probe.
+    """Classify images, or predict numbers of them, by a saved probe.
 
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
@@ -97,6 +99,9 @@ def predict_command(
 
     require_page_at(page)
     probe = load_probe(folder)
+    is_number = probe.kind == "numbers"
+    if is_number:
+        refuse_idle(("page",), "a probe of numbers confuses no classes, which a page shows")
     if "background" not in given_options():
         options["background"] = probe.background
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
@@ -109,7 +114,8 @@ def predict_command(
             parts.append(found)
             if rows is not None:
                 for name, predicted, shares in _each([found]):
-                    rows.writerow([plain_cell(name), plain_cell(predicted), *(f"{share:.6g}" for share in shares)])
+                    cells = [f"{share:.6g}" for share in shares]
+                    rows.writerow([plain_cell(name), *([] if is_number else [plain_cell(predicted)]), *cells])
 
         probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
     skipped = [one.image for found in parts for one in found.skipped]
@@ -123,7 +129,7 @@ def predict_command(
             "encoder": probe.encoder,
             "kind": probe.kind,
             "n_images": sum(counts.values()),
-            "predicted": dict(counts.most_common()),
+            "predicted": None if is_number else dict(counts.most_common()),
             "skipped": skipped,
             "out": None if out is None else str(out),
             "page": None if page is None else str(page),
@@ -135,12 +141,21 @@ def predict_command(
         }
         if out is None:
             document["predictions"] = [
-                {"path": name, "predicted": predicted, "probabilities": dict(zip(probe.classes, shares, strict=True))}
+                {"path": name}
+                | (
+                    {"prediction": shares[0]}
+                    if is_number
+                    else {"predicted": predicted, "probabilities": dict(zip(probe.classes, shares, strict=True))}
+                )
                 for name, predicted, shares in _each(parts)
             ]
         print_json(document)
         return
-    if out is None:
+    if is_number:
+        if out is None:
+            print_table(["path", probe.classes[0]], [[name, text] for name, text, _ in _each(parts)], right=[1])
+        written = f"{sum(counts.values()):,} numbers{'' if out is None else f' written to {out}'}"
+    elif out is None:
         table = [[name, predicted or "(none)", f"{100 * max(shares):.1f}"] for name, predicted, shares in _each(parts)]
         print_table(["path", "predicted", "percent"], table, right=[2])
         written = "percent: the largest probability; --out FILE.csv has all of them"
@@ -149,8 +164,8 @@ def predict_command(
         print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
         written = f"{sum(counts.values()):,} predictions written to {out}"
     if metrics is not None:
-        print_metrics: Any = print_tagging if probe.kind == "tags" else print_classification
-        print_metrics(metrics, "These predictions")
+        kinds: dict[str, Any] = {"tags": print_tagging, "numbers": print_regression}
+        kinds.get(probe.kind, print_classification)(metrics, "These predictions")
     print_notes([*_warnings(asked), written, *skipped_notes(skipped, n_named=10), *notes_on(asked.sides)])
 
 
@@ -249,6 +264,8 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
         asked["multi_label"] = True
+    if is_table(text) and asked["label_kind"] is None:
+        asked["label_kind"] = "number" if probe.kind == "numbers" else "class"
     hashes = probe.about.get("images_hash", {})
 
     try:
@@ -269,8 +286,10 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         and bool(sides[0].tags) == (probe.kind == "tags")
         and (set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes))
     )
+    if probe.kind == "numbers":
+        is_labelled = sides[0].target == probe.classes[0]
     if not is_labelled:
-        what = "tags" if probe.kind == "tags" else "classes"
+        what = probe.kind
         if not known:
             why = next((note for note in sides[0].reading.notes if note.startswith("without labels")), "")
         else:
@@ -295,7 +314,7 @@ def _sides(text: str, asked: dict[str, Any], part: str, *, known: set[str]) -> t
     from ..datasets.opening import open_any_images, open_images
 
     if {"part", *SPLIT_OPTIONS} & given_options().keys():
-        data = opened(text, asked)
+        data = opened(text, asked, takes_numbers=True)
         return [getattr(data, one) for one in SIDES[part]], data, ""
     refuse_idle_columns(text)
     data = open_any_images(text, is_new=True, **source_options(asked))
@@ -328,7 +347,8 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         with replaced(out) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
             rows = csv.writer(text)
-            rows.writerow(["path", "predicted", *(f"p_{name}" for name in probe.classes)])
+            names = ["predicted", *(f"p_{name}" for name in probe.classes)]
+            rows.writerow(["path", *(["prediction"] if probe.kind == "numbers" else names)])
             yield rows
             text.detach()
     except OSError as error:
@@ -346,20 +366,27 @@ def _known(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> tu
     if asked.labels is None:
         return names, p, None
     labels = [asked.labels[name] for name in names]
+    if probe.kind == "numbers":
+        return names, p, np.array(labels, np.float64)
     if probe.kind == "tags":
         return names, p, np.array([[tag in label.split("|") for tag in probe.classes] for label in labels])
     place = {name: number for number, name in enumerate(probe.classes)}
     return names, p, np.array([place[label] for label in labels], dtype=np.int64)
 
 
-def _metrics(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> Classification | Tagging | None:
+def _metrics(
+    probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]
+) -> Classification | Tagging | Regression | None:
     """Of the predictions; None where labels are not known, or no image could be read."""
     from ..evaluation.classification import classification_metrics, tag_metrics
+    from ..evaluation.regression import compute_number_metrics
 
     names, p, y = _known(probe, asked, parts)
     if y is None or not names:
         return None
     groups = None if asked.groups is None else [asked.groups[name] for name in names]
+    if probe.kind == "numbers":
+        return compute_number_metrics(y, p[:, 0], groups=groups) if len(set(y.tolist())) > 1 else None
     if probe.kind == "tags":
         return tag_metrics(y, p, tags=probe.classes, groups=groups)
     return classification_metrics(y, p, classes=probe.classes, groups=groups)

@@ -239,6 +239,7 @@ def joined(parts: Sequence[ImageSet]) -> ImageSet:
         contents=contents,
         groups=groups,
         tags=parts[0].tags,
+        target=parts[0].target,
     )
 
 

@@ -292,6 +292,23 @@ def indicators_of(labelled: Any) -> NDArray[np.bool_]:
     return np.asarray(of_class[labels])
 
 
+def get_numbers(labelled: Any) -> NDArray[np.float64]:
+    """The numbers that images are labelled with, float64 (n,).
+
+    ``labelled`` is an ImageSet or Features with a ``target``, whose classes are the different numbers; DataError if it
+    has none.
+
+    >>> images = array_images(np.zeros((3, 2, 2), np.uint8), np.array([1, 0, 1]), name="aged", split="all",
+    ...                       classes=("0.5", "31"))
+    >>> get_numbers(replace(images, target="age")).tolist()
+    [31.0, 0.5, 31.0]
+    """
+    if not labelled.target:
+        raise DataError("These images have classes and no numbers; expected a CSV file with a column of numbers.")
+    labels: NDArray[np.int64] = getattr(labelled, "labels" if hasattr(labelled, "labels") else "y")
+    return np.array(labelled.classes, np.float64)[labels]
+
+
 class LazyItems(Sequence[T]):
     """Items that are read or computed each time they are asked for; see :class:`LazyImages`."""
 
@@ -354,6 +371,9 @@ class ImageSet:
     tags : tuple of str
         Names of the labels of a multi-label set, whose classes are the combinations of tags that occur: joined with
         "|", and "" for none; see :func:`indicators_of`. Empty where an image has one class.
+    target : str
+        What the labels measure, such as "age", where they are numbers: the classes are then the different numbers; see
+        :func:`get_numbers`. Empty where they are classes.
     """
 
     name: str
@@ -367,6 +387,7 @@ class ImageSet:
     contents: np.ndarray | None = None
     groups: np.ndarray | None = None
     tags: tuple[str, ...] = ()
+    target: str = ""
 
     def __post_init__(self) -> None:
         n = len(self.images)
@@ -436,6 +457,7 @@ class ImageSet:
             contents=None if self.contents is None else self.contents[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             tags=self.tags,
+            target=self.target,
         )
 
 
@@ -470,7 +492,7 @@ class ImageData:
         if int((self.train.n_per_class() > 0).sum()) < 2:
             raise DataError(
                 f"All {len(self.train):,} training images of {self.name!r} have the same label, "
-                f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
+                f"{self.train.classes[self.train.labels[0]]!r}; expected two classes, or numbers, or more."
             )
 
     @property

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from math import isfinite
 
 from ..errors import DataError, counted, listed
 from ..optional import requires_extra
@@ -27,7 +28,13 @@ _MISSING = frozenset(
         *("no_label", "no label", "nolabel"),
     )
 )
-_MOST_FRACTIONS = 30  # different labels with fractions that may be classes, such as ratings by half stars
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]*,(?:[0-9]{1,2}|[0-9]{4,})|0,[0-9]{3})")  # 1,234 may be thousands
+_MOST_FRACTIONS = 30  # different numbers that may be classes, such as ratings by half stars
+_SHARE_OF_NUMBERS = 0.9  # of the labels of a column that measures something
+_FEWEST_NUMBERS = 3  # classes that are numbers, such as grades, of which a note is made
+_AMOUNTS = frozenset(("age", "years", "months", "days", "count", "number", "height", "weight", "size", "score"))
+_CLASS_WORDS = frozenset(("label", "labels", "class", "classes", "category", "species", "breed", "id", "code"))
 _N_NAMED, _MANY = 5, 20
 
 
@@ -59,17 +66,52 @@ def missing_labels(labels: Collection[str]) -> set[str]:
     return missing
 
 
-def are_measured(counts: Mapping[str, int]) -> bool:
-    """Whether labels are numbers with fractions and so many different ones that they measure something.
+def read_number(text: str) -> float:
+    """The number that a text is, with a decimal point or comma; NaN if it is none.
+
+    >>> read_number("31.42"), read_number("-1e3"), read_number("31,42"), read_number("1,234"), read_number("1_0")
+    (31.42, -1000.0, 31.42, nan, nan)
+    """
+    plain = plain_text(text)
+    if _DECIMAL_COMMA.fullmatch(plain):
+        plain = plain.replace(",", ".")
+    return float(plain) if _DECIMAL.fullmatch(plain) else float("nan")
+
+
+def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
+    """Whether the labels of a column are numbers so many and so different that they measure something.
+
+    Numbers with fractions are, and whole ones unless the name of the column says that they stand for classes, or they
+    are the first numbers from 0 or 1, as numbers of classes are, and the name is none of an amount. A few texts among
+    many numbers change nothing.
 
     >>> are_measured({"31.42": 1, "27.1": 1, "44.9": 1}), are_measured({"0.5": 30, "1": 40}), are_measured({"7": 1})
     (True, False, False)
+    >>> ages = {str(age): 1 for age in range(18, 90)}
+    >>> are_measured(ages, "age"), are_measured(ages, "label"), are_measured({str(one): 5 for one in range(100)}, "y")
+    (True, False, False)
     """
-    try:
-        numbers = {float(label) for label in counts}
-    except ValueError:
+    numbers = {label: number for label in counts if isfinite(number := read_number(label))}
+    values, n = set(numbers.values()), sum(counts.values())
+    if sum(counts[label] for label in numbers) < _SHARE_OF_NUMBERS * n:
         return False
-    return any(number % 1 for number in numbers) and len(numbers) > min(_MOST_FRACTIONS, sum(counts.values()) / 3)
+    if any(value % 1 for value in values):
+        return len(values) > min(_MOST_FRACTIONS, n / 3)
+    are_first = max(values, default=0) - min(values, default=0) + 1 == len(values) and min(values, default=0) in (0, 1)
+    is_amount, is_name = (bool(_words_of(name) & some) for some in (_AMOUNTS, _CLASS_WORDS))
+    return len(values) > _MOST_FRACTIONS and not is_name and (is_amount or not are_first)
+
+
+def _words_of(name: str) -> set[str]:
+    return set(re.split(r"[\W_0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
+
+
+def hint_at_numbers(counts: Mapping[str, int], name: str) -> list[str]:
+    """A note on labels that are numbers and were taken for classes, unless the name of their column says so."""
+    are_meant = _CLASS_WORDS & _words_of(name) or not all(isfinite(read_number(one)) for one in counts)
+    if len(counts) < _FEWEST_NUMBERS or are_meant:
+        return []
+    return [f"the {len(counts):,} numbers of {name!r} were taken for classes; --target number predicts them as numbers"]
 
 
 def spellings(counts: Mapping[str, int]) -> list[list[str]]:
@@ -139,14 +181,16 @@ def data_of(
             f"{sum(n_val[name] for name in new):,} test images of {val.name!r} have a {what} that no training image "
             f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
-    if train.classes != val.classes and not train.tags:
+    if train.classes != val.classes and not train.tags and not train.target:
         place = {name: i for i, name in enumerate(train.classes)}
         val = _relabelled(val, [place.get(name, 0) for name in val.classes], train.classes)
     return ImageData(name=train.name, train=train, val=val)
 
 
 def _n_of_each(part: ImageSet) -> dict[str, int]:
-    """How many images each class, or each tag of a multi-label set, has."""
+    """How many images each class, or each tag of a multi-label set, has; of numbers nothing is asked."""
+    if part.target:
+        return {}
     if part.tags:
         return dict(zip(part.tags, indicators_of(part).sum(axis=0).tolist(), strict=True))
     return dict(zip(part.classes, part.n_per_class().tolist(), strict=True))
@@ -213,7 +257,12 @@ def find_doubts(data: ImageData) -> list[str]:
         names = listed(map(repr, odd))
         doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {names}")
     if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
-        doubts.append(f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task")
+        doubts.append(
+            f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task; --target "
+            "number predicts numbers"
+        )
+    if not n_of:
+        return []
     most, least = max(n_of, key=n_of.__getitem__), min(n_of, key=n_of.__getitem__)
     if n_of[most] >= 100 * n_of[least]:
         doubts.append(f"{most!r} has {n_of[most]:,} images, {least!r} {n_of[least]:,}")

@@ -45,6 +45,7 @@ _TYPES: dict[str, type] = {  # of options in a file that are no texts
 }  # fmt: skip
 TABLE_OPTIONS = (
     "split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain",
+    "label_kind",
 )  # fmt: skip
 FOLDER_OPTIONS = ("class_folder", "test_folder")
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
@@ -68,6 +69,7 @@ class Request:
     ignore_labels: tuple[str, ...] = ()
     keep_na: bool = False
     uncertain: str | None = None
+    label_kind: str | None = None  # "class" or "number"; None: as its values say
     scale: Scale | None = None
     background: str = "white"
     max_pixels: int | None = None
@@ -284,6 +286,7 @@ def open_images(
     ignore_labels: Sequence[str] = (),
     keep_na: bool = False,
     uncertain: str | None = None,
+    label_kind: str | None = None,
     fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
@@ -327,6 +330,9 @@ def open_images(
         Labels of a CSV file that may stand for none, such as NA, None or "?", are classes; else they are refused.
     uncertain : "positive" or "negative", optional
         What -1 is in columns of 0 and 1, in which blank cells are 0; else it is refused.
+    label_kind : "class" or "number", optional
+        What the labels of a CSV file are; by default numbers, to be predicted by regression, where many different ones
+        measure something, such as ages, else classes.
     fold_labels : bool
         Labels that differ only in case, in Unicode form, in spaces or in how a number is written are one class, with
         the spelling that most images have.
@@ -360,6 +366,8 @@ def open_images(
 def _opened(spec: str, options: Mapping[str, Any], *, is_new: bool = False) -> ImageData:
     given, options = _with_kept(spec, options)
     images = _spelled_out(given)
+    if options["label_kind"] not in (None, "class", "number"):
+        raise QueryError(f"Got the label_kind {options['label_kind']!r}; expected 'class' or 'number'.")
     kind = _kind_of(images, KINDS, "image set")
     for what, names, is_used in (
         ("CSV files", TABLE_OPTIONS, is_table),

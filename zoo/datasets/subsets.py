@@ -334,7 +334,7 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
     by_name = numbers < np.uint64(limit) if limit < 2**64 else np.ones(len(images), bool)
     joined = beside_the_first(by_name, images.together)
     in_val = (by_name if images.groups is None and (joined.all() or not joined.any()) else joined).copy()
-    if not images.tags:
+    if not images.tags and not images.target:
         n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
         alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
         order = np.lexsort((numbers, images.labels))
@@ -349,13 +349,15 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
 
     All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
     All images of a group are on one side as well; the shares are then as near as groups allow. In a
-    multi-label set, combinations of tags too rare for that are split as one.
+    multi-label set, combinations of tags too rare for that are split as one; images labelled with numbers all are.
     """
     _require_share(images, val_share)
     labels, one_side = images.labels, images.together
     if images.tags:
         rare = images.n_per_class()[labels] * min(val_share, 1 - val_share) < 1
         labels = np.where(rare, len(images.classes), labels)
+    elif images.target:
+        labels = np.zeros_like(labels)
     present, counts = np.unique(labels, return_counts=True)
     wanted = np.clip(np.floor(counts * val_share + 0.5).astype(np.int64), 1, counts - 1)
     ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
@@ -382,7 +384,7 @@ def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarra
     else:
         what, names = "class", images.classes
         n_train = np.bincount(images.labels[~in_val], minlength=len(names))
-        alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
+        alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0) & (not images.target))
     if alone.size or not in_val.any():
         whom = f"the {what} {names[alone[0]]!r} without" if alone.size else "the validation part without"
         groups = "" if images.groups is None else f" in {len(np.unique(images.groups)):,} groups"

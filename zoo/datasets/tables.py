@@ -26,7 +26,16 @@ from ..optional import requires_extra
 from .folders import files_image_set, list_tree
 from .imagefiles import SUFFIXES, Show
 from .images import NO_LABEL, NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
-from .labels import are_measured, data_of, label_key, label_notes, missing_labels, spellings
+from .labels import (
+    are_measured,
+    data_of,
+    hint_at_numbers,
+    label_key,
+    label_notes,
+    missing_labels,
+    read_number,
+    spellings,
+)
 from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
 
 with requires_extra("models", needed_for="Working with images"):
@@ -148,7 +157,10 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     rows, n_train = np.concatenate(list(parts.values())), len(next(iter(parts.values())))
     root, paths, of_files = _paths(table, at_image, rows, asked.image_folder)
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
-    labels, classes, tags, joined = _labels(table, asked, at_label, taken, parts)
+    target = _target(table, asked, at_label, rows)
+    labels, classes, tags, joined = (
+        _numbers(table, asked, at_label or 0, parts) if target else _labels(table, asked, at_label, taken, parts)
+    )
     groups = None if at_group is None else _groups(table, at_group, rows)
     notes += [
         *of_label,
@@ -172,7 +184,7 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     def image_set(of: slice, part: str) -> ImageSet:
         of_groups = None if groups is None else groups[of]
         found = files_image_set(root, paths[of], labels[of], classes, show, split=part, groups=of_groups, tags=tags)
-        return replace(found, reading=found.reading.with_notes(notes))
+        return replace(found, reading=found.reading.with_notes(notes), target=target)
 
     if len(parts) == 1:
         return [image_set(slice(None), "all")]
@@ -486,13 +498,8 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     name, given = table.header[at], table.cells(at, np.concatenate(list(parts.values())))
     _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
     counts = Counter(given)
-    if are_measured(counts):
-        raise DataError(
-            f"The column {name!r} of {table.file} measures something ({len(counts):,} different numbers in "
-            f"{len(given):,} images, such as {given[0]!r}), and there is no probe of numbers; expected classes: name "
-            "another column, or write ranges into one of their own."
-        )
     classes, number, notes = _in_order(counts, "labels", asked.fold_labels)
+    notes += hint_at_numbers(counts, name) if asked.label_kind is None else []
     if len(classes) in (1, len(given)) and not asked.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
@@ -500,6 +507,45 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
             "more, and fewer than images: name a column of classes."
         )
     return np.array([number[label] for label in given], np.int64), classes, (), notes
+
+
+def _target(table: Table, asked: Request, at: int | None, rows: NDArray[np.int64]) -> str:
+    """The name of the column of labels if they are numbers, found or asked for; "" if they are classes or tags."""
+    if asked.label_kind == "number" and (at is None or asked.multi_label or asked.label_columns):
+        raise QueryError(
+            f"Numbers of {table.file} were asked for, expected one column of them (--label-column), without "
+            "--multi-label and --label-columns: a probe predicts one number per image."
+        )
+    if at is None or asked.multi_label or asked.is_unlabelled or asked.label_kind == "class":
+        return ""
+    counts = Counter(table.cells(at, rows))
+    known = {cell: counts[cell] for cell in counts.keys() - missing_labels(counts)}
+    return table.header[at] if asked.label_kind == "number" or are_measured(known, table.header[at]) else ""
+
+
+def _numbers(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
+    """The different numbers of a column, ascending, as classes; refuses what is none, and a column of one number."""
+    rows = np.concatenate(list(parts.values()))
+    name, given = table.header[at], table.cells(at, rows)
+    _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
+    of_cell = {cell: read_number(cell) for cell in set(given)}
+    wrong = {cell for cell, number in of_cell.items() if not np.isfinite(number)}
+    advice = (
+        f"--ignore-label {shlex.quote(min(wrong, default=''))} leaves such images out, --target class takes classes"
+    )
+    table.require(at, rows, wrong, "no finite number (or one that may have thousands behind a comma)", advice)
+    values, number = np.unique([of_cell[cell] for cell in given], return_inverse=True)
+    if len(values) == 1 and not asked.is_new:
+        raise DataError(
+            f"All {len(given):,} images of {table.file} have the number {given[0]!r} in the column {name!r}; expected "
+            "several: name another column."
+        )
+    written = tuple(np.format_float_positional(value, trim="-") for value in values)
+    notes = [f"the labels of {name!r} are numbers ({len(values):,} distinct): a regression probe"]
+    if asked.label_kind is None:
+        notes[0] += "; --target class takes them for classes"
+    notes += ["commas in them are taken for decimal points"] * any("," in cell for cell in of_cell)
+    return number.reshape(-1).astype(np.int64), written, (), notes
 
 
 def _in_order(

@@ -223,7 +223,7 @@ def classification_metrics(
     """
     p = _probabilities(probabilities)
     n, k = p.shape
-    y, names, unit_of = _labels_of(labels, n, k), _names(classes, k, "classes"), _units(groups, n)
+    y, names, unit_of = _labels_of(labels, n, k), _names(classes, k, "classes"), number_groups(groups, n)
     _check_numbers(n_draws, n_bins)
     predicted = p.argmax(axis=1)
     wrong = predicted != y
@@ -239,7 +239,7 @@ def classification_metrics(
     starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
     n_effective = len(present) ** 2 / (1 / counts[present]).sum()
     drawn = _Draws(n_draws, seed)
-    for weights, size in _weights(n, unit_of, n_draws, seed):
+    for weights, size in draw_weights(n, unit_of, n_draws, seed):
         total = weights.sum(axis=0)  # (n_drawn,)
         of_class = np.add.reduceat(weights[by_class], starts, axis=0)  # (n_present, n_drawn)
         wrong_of_class = np.add.reduceat((weights * wrong[:, None])[by_class], starts, axis=0)
@@ -339,14 +339,14 @@ def tag_metrics(
     _require_shares(p)
     n, k = p.shape
     y = _indicators(indicators, p.shape)
-    names, unit_of = _names(tags, k, "tags"), _units(groups, n)
+    names, unit_of = _names(tags, k, "tags"), number_groups(groups, n)
     _check_numbers(n_draws, N_BINS)
     wrong = (p > 0.5) != y
     counts = y.sum(axis=0)
     left_out = _absences(counts, n, names, what="tag")
     rankings = _Rankings(p, y, n_draws=n_draws, only=None, left_out=left_out)
     drawn = _Draws(n_draws, seed)
-    for weights, size in _weights(n, unit_of, n_draws, seed):
+    for weights, size in draw_weights(n, unit_of, n_draws, seed):
         total = weights.sum(axis=0)
         errors = wrong.T @ weights / total  # (n_tags, n_drawn)
         drawn.add("tag_error", errors.mean(axis=0), total / size)
@@ -597,7 +597,7 @@ class _Bins:
         return {name: np.abs(np.add.reduceat(off, starts, axis=0)).sum(axis=0) for name, starts in self.starts.items()}
 
 
-def _weights(n: int, unit_of: Indices | None, n_draws: int, seed: int) -> Iterator[tuple[Floats, float]]:
+def draw_weights(n: int, unit_of: Indices | None, n_draws: int, seed: int) -> Iterator[tuple[Floats, float]]:
     """Weights of images (n, n_drawn), some draws at a time, and the number of images a group."""
     random = np.random.default_rng([seed, 0])
     n_units = n if unit_of is None else int(unit_of.max()) + 1
@@ -687,7 +687,7 @@ def _names(names: Sequence[str], k: int, what: str) -> tuple[str, ...]:
     return tuple(names) or tuple(map(str, range(k)))
 
 
-def _units(groups: ArrayLike | None, n: int) -> Indices | None:
+def number_groups(groups: ArrayLike | None, n: int) -> Indices | None:
     """Number of each image's group, from 0; None where every image is by itself."""
     if groups is None:
         return None

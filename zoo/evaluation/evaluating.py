@@ -7,7 +7,7 @@ always measures by the same protocol), otherwise it is trained by passes over th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import partial
@@ -55,6 +55,7 @@ with requires_extra("evaluate", needed_for="Measuring an encoder"):
 
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
+_MODULES |= {"RidgeProbe": "regression"}
 _LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-1"}
 LINEAR_PROTOCOLS = (*_LINEAR.values(), "zoo-logistic-2")
 """Protocols of linear probes; that of the decomposition has ``risk-`` before the rest of the name."""
@@ -163,9 +164,7 @@ def evaluate(
     """
     say = tell or (lambda text: None)
     check_count(request.n_seeds, what="seeds")
-    wanted = [label_setting(name) for name in request.settings or PUBLISHED_SETTINGS]
-    if repeated := sorted({setting.name for setting in wanted if wanted.count(setting) > 1}):
-        raise QueryError(f"The label setting {repeated[0]!r} is asked for twice; name each once.")
+    wanted = list_settings(request, PUBLISHED_SETTINGS)
     check_pair(train, test)
     choice = _chosen(train, request)
     make = probe_maker(choice.errors, device=request.device, seed=request.seed)
@@ -205,6 +204,14 @@ def evaluate(
         groups=shared_groups(train.groups, test.groups),
         problems=tuple(problem for some in (runs, voting) if some is not None for problem in some.problems),
     )
+
+
+def list_settings(request: Request, usual: Sequence[str]) -> list[LabelSetting]:
+    """The label settings of a request, or the usual ones; refuses one that is asked for twice."""
+    wanted = [label_setting(name) for name in request.settings or usual]
+    if repeated := sorted({setting.name for setting in wanted if wanted.count(setting) > 1}):
+        raise QueryError(f"The label setting {repeated[0]!r} is asked for twice; name each once.")
+    return wanted
 
 
 def decomposed(

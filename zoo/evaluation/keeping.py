@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, QueryError
 from ..features import Features
@@ -25,6 +25,9 @@ from .streamed import StreamedProbe
 with requires_extra("evaluate", needed_for="Saving a probe"):
     import numpy as np
 
+if TYPE_CHECKING:
+    from .regression import Regression
+
 MOST_DIFFERENT = 0.01  # share of the test images that a probe may judge otherwise when it is trained again
 
 
@@ -33,7 +36,7 @@ class Kept:
     """A trained probe with what is known of its predictions on the test images."""
 
     probe: SavedProbe
-    metrics: Classification | Tagging
+    metrics: Classification | Tagging | Regression
     n_different: int = 0  # test images that are right now and were wrong when it was measured, or the other way
 
 

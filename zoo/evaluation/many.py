@@ -51,6 +51,7 @@ from .evaluating import (
     runs_folder,
 )
 from .label_free.measuring import Inputs, Measured, inputs_of, measure, rows_of_measured
+from .regression import RegressionEvaluation, evaluate_numbers, make_number_rows
 from .tagging import TagEvaluation, evaluate_tags, rows_of_tags
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
@@ -73,7 +74,7 @@ class Measuring:
     twin: str | None = None  # id of the supervised twin, if its features are to tell
     source: str = SOURCE  # who measured
     day: date | None = None  # of the rows; today by default
-    describe: Callable[[Evaluation | TagEvaluation], Mapping[str, Any]] | None = None  # what else is kept, as JSON
+    describe: Callable[[Any], Mapping[str, Any]] | None = None  # what else is kept of an evaluation, as JSON
 
     def __post_init__(self) -> None:
         if isinstance(self.request.supervised, Features):
@@ -109,8 +110,11 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
         train, test = (_features(setting, name, data, part) for part in PARTS)
         root = place_at(setting.place).folder or evaluations_folder()  # probes are cached where the worker is
         cache = runs_folder(root, name)
-        found: Evaluation | TagEvaluation
-        if data.train.tags:
+        found: Evaluation | TagEvaluation | RegressionEvaluation
+        if data.train.target:
+            found = evaluate_numbers(train, test, measuring.request)
+            rows = make_number_rows(found, source=measuring.source, day=measuring.day)
+        elif data.train.tags:
             found = evaluate_tags(train, test, measuring.request)
             rows = rows_of_tags(found, source=measuring.source, day=measuring.day)
         else:
@@ -328,7 +332,8 @@ def _features(setting: Setting, name: str, data: ImageData, part: str) -> Featur
     images: ImageSet = getattr(data, part)
     features = load_features(_place(setting, name, data, part))
     contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
-    return replace(features, contents=contents, groups=of_rows(images.groups, features.skipped), tags=images.tags)
+    groups = of_rows(images.groups, features.skipped)
+    return replace(features, contents=contents, groups=groups, tags=images.tags, target=images.target)
 
 
 def _rows_place(setting: Setting, name: str) -> Place:

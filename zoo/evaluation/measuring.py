@@ -414,8 +414,14 @@ def mean_error(
     return interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])
 
 
-def check_pair(train: Features, test: Features) -> None:
-    """Refuses training and test features that no probe can be measured with."""
+def check_pair(train: Features, test: Features, *, numbers: bool = False) -> None:
+    """Refuses training and test features that no probe, of classes or of ``numbers``, can be measured with."""
+    if numbers != bool(train.target) or train.target != test.target:
+        are, expected = (repr(train.target), "classes") if train.target else ("classes", "numbers")
+        raise DataError(
+            f"The labels of {train.origin.dataset!r} are {are}, of the test images {test.target or 'classes'!r}; this "
+            f"probe learns {expected} of both: 'zoo evaluate' takes the probe that fits."
+        )
     require_comparable(train, test)
     if train.x.shape[1] != test.x.shape[1]:
         raise DataError(
@@ -435,7 +441,9 @@ def check_pair(train: Features, test: Features) -> None:
     for features in (train, test):
         check_features(features)
     unknown = np.setdiff1d(test.y, train.y)
-    if unknown.size and not train.tags:  # a combination of tags may be new; a probe of classes is wrong on it
+    if (
+        unknown.size and not train.tags and not numbers
+    ):  # a combination of tags may be new; a probe of classes is wrong on it
         raise DataError(
             f"{int((test.y == unknown[0]).sum())} test images have the label {named_class(test, unknown[0])}, which no "
             "training image has; expected every class in both sets."

@@ -40,6 +40,15 @@ _TAGS = {
     "interval": "95 % by bootstrap over images, or over groups where they are known",
     "n_bootstrap": 1000,
 }
+_NUMBERS = {
+    "features": "each over its standard deviation; the target less its mean",
+    "labels": "all, or a share of them at random, drawn by seed",
+    "tuned_on": "no other rows: each training image, or whole group and its copies, predicted from all others",
+    "penalties": "17 from 1 to 1e-8 times the sum of squares of the features; the least squared error",
+    "n_seeds": 5,
+    "interval": "95 % by bootstrap over images, or over groups where they are known, and seeds",
+    "n_bootstrap": 4000,
+}
 _PARTS = {
     "n_subsets": 3,
     "order": "standard",
@@ -162,6 +171,14 @@ PROTOCOLS = {
             "LogisticProbe",
             _LOGISTIC | {"select": "log_loss"},
             _TAGS | _WALK,
+        ),
+        _protocol(
+            "zoo-ridge-1",
+            "ridge regression to a number on standardised frozen features, in closed form; its penalty has the least "
+            "squared error on training images that are each left out, with their group and copies",
+            "RidgeProbe",
+            {},
+            _NUMBERS,
         ),
         _protocol(
             "zoo-risk-logistic-2",

@@ -469,6 +469,7 @@ def _resampled(features: Features, rows: NDArray[np.int64]) -> Features:
         contents=contents,
         groups=None if features.groups is None else features.groups[rows],
         tags=features.tags,
+        target=features.target,
     )
 
 

@@ -15,7 +15,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +80,7 @@ class Predictions:
     skipped : tuple of Skipped
         Images that could not be read, with their names and the reasons.
     kind : str
-        "classes" or "tags", as of the probe.
+        "classes", "tags" or "numbers", as of the probe; of numbers ``probabilities`` are the numbers, (n, 1).
     """
 
     names: tuple[str, ...]
@@ -91,7 +91,9 @@ class Predictions:
 
     @property
     def predicted(self) -> tuple[str, ...]:
-        """The most probable class of each image; of tags those above a half, joined with "|", "" for none."""
+        """The most probable class of each image, or its number; of tags those above a half, "" for none."""
+        if self.kind == "numbers":
+            return tuple(f"{number:.6g}" for number in self.probabilities[:, 0].tolist())
         if self.kind == "tags":
             named = [
                 [tag for tag, has in zip(self.classes, row, strict=True) if has] for row in self.probabilities > 0.5
@@ -112,9 +114,9 @@ class SavedProbe:
         Hashes and facts of the features that it was trained on: weights_hash, preprocess_hash, representation,
         precision, code_version.
     kind : str
-        "classes", one of which an image has, or "tags", of which it has any number.
+        "classes", one of which an image has, "tags", of which it has any number, or "numbers".
     classes : tuple of str
-        Their names.
+        Their names; of numbers the one of what they measure.
     coefficients, intercepts, centre : float64 arrays, shapes (n_classes, dim), (n_classes,) and (dim,)
     about : dict
         For JSON: protocol, seed, labels, what was chosen, images, metrics with intervals, versions.
@@ -144,7 +146,7 @@ class SavedProbe:
         return len(self.centre)
 
     def predict_proba(self, features: Any) -> Floats:
-        """Probabilities of features, float64 (n, n_classes).
+        """Probabilities of features, float64 (n, n_classes); the number of each, (n, 1), by a probe of numbers.
 
         Parameters
         ----------
@@ -164,7 +166,8 @@ class SavedProbe:
         for start in range(0, len(found), BLOCK_ROWS):
             x = table_of(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
             logits = (x - self.centre) @ self.coefficients.T + self.intercepts
-            found[start : start + len(x)] = softmax(logits, axis=1) if self.kind == "classes" else expit(logits)
+            shares: Any = {"classes": partial(softmax, axis=1), "tags": expit}.get(self.kind, np.asarray)
+            found[start : start + len(x)] = shares(logits)
         return found
 
     def predict_images(
@@ -280,13 +283,19 @@ class SavedProbe:
         return write_torch(self.module().to("cpu").eval(), self._facts(), Path(path))
 
     def export_onnx(self, path: str | Path) -> Path:
-        """Writes encoder and probe as an ONNX model, with the input ``images`` and the output ``probabilities``.
+        """Writes encoder and probe as an ONNX model, with the input ``images`` and the output ``probabilities``
+        (``prediction`` of a probe of numbers).
 
         Shapes and errors are those of :meth:`export_torch`; the names of the classes are in its metadata, as JSON under
         ``classes``, and what :meth:`zoo.encoders.encoder.Encoder.to_onnx` says of the encoder. QueryError also if the
         model gives other probabilities; MissingExtra without the libraries of the extra ``onnx``.
         """
-        return write_onnx(self.module().to("cpu").eval(), self._facts(), Path(path), output="probabilities")
+        return write_onnx(
+            self.module().to("cpu").eval(),
+            self._facts(),
+            Path(path),
+            output="prediction" if self.kind == "numbers" else "probabilities",
+        )
 
     def _facts(self) -> dict[str, Any]:
         """What whoever runs an exported network needs to know."""
@@ -317,15 +326,17 @@ class EncoderWithProbe(torch.nn.Module):
     def __init__(self, encoder: torch.nn.Module, probe: SavedProbe) -> None:
         super().__init__()
         self.encoder = encoder
-        self.has_tags = probe.kind == "tags"
+        self.kind = probe.kind
         for name in _TENSORS:
             self.register_buffer(name, torch.from_numpy(getattr(probe, name)).float())
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Probabilities, float32 (n, n_classes)."""
+        """Probabilities, float32 (n, n_classes), or numbers (n, 1)."""
         features = self.encoder(images).float()
         logits = torch.nn.functional.linear(features - self.centre, self.coefficients, self.intercepts)
-        return torch.sigmoid(logits) if self.has_tags else torch.softmax(logits, dim=1)
+        if self.kind == "numbers":
+            return logits
+        return torch.sigmoid(logits) if self.kind == "tags" else torch.softmax(logits, dim=1)
 
 
 def probe_of(

@@ -619,6 +619,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         contents=None if images.contents is None else images.contents[read],
         groups=None if images.groups is None else images.groups[read],
         tags=images.tags,
+        target=images.target,
     )
 
 
@@ -639,7 +640,7 @@ def _of_parts(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> dict[st
         require_wanted(forward, features.skipped)
         contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
         groups = of_rows(images.groups, features.skipped)  # those of the images asked for, whatever is stored
-        found[part.name] = replace(features, contents=contents, groups=groups, tags=images.tags)
+        found[part.name] = replace(features, contents=contents, groups=groups, tags=images.tags, target=images.target)
     return found
 
 
@@ -728,6 +729,7 @@ def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, sh
         contents=encode_contents(of_rows(images.contents, skipped)),
         groups=encode_contents(of_rows(images.groups, skipped)),
         tags=images.tags,
+        target=images.target,
     )
 
 

@@ -193,6 +193,7 @@ def _about(parts: Sequence[Part]) -> dict[str, Any]:
         "image_size_px": None if card is None else card.preprocess.crop_px,
         "classes": list(first.classes),
         "tags": list(first.tags),
+        "target": first.target,
         "skipped": [asdict(image) for features, _ in parts for image in features.skipped],
         "shards": [shard.digest for _, index in parts for shard in index.shards],
     }

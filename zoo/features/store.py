@@ -84,9 +84,10 @@ class Index:
     contents: str | None = None  # base64 of uint64, little-endian: a hash of what is in the image of each row
     groups: str | None = None  # the same of the name of its group; left out of the file where groups are not known
     tags: tuple[str, ...] = ()  # of a multi-label set; left out of the file where there are none
+    target: str = ""  # what labels measure that are numbers; left out of the file where they are classes
 
 
-_OPTIONAL = ("groups", "tags")
+_OPTIONAL = ("groups", "tags", "target")
 
 
 def encode_contents(contents: np.ndarray | None) -> str | None:
@@ -133,6 +134,7 @@ def read_index(place: Place) -> Index | None:
             contents=facts.get("contents"),  # older folders have none
             groups=facts.get("groups"),
             tags=tuple(facts.get("tags", ())),
+            target=facts.get("target", ""),
         )
     except DataError:
         raise
@@ -338,6 +340,8 @@ class Features:
         A hash of the name of the group of each image, such as its patient; None where groups are not known.
     tags : tuple of str
         Names of the labels of a multi-label set, as :class:`~zoo.datasets.ImageSet` has them; else empty.
+    target : str
+        What labels that are numbers measure, as :class:`~zoo.datasets.ImageSet` has it; else empty.
     """
 
     x: np.ndarray | Rows
@@ -351,6 +355,7 @@ class Features:
     contents: np.ndarray | None = None
     groups: np.ndarray | None = None
     tags: tuple[str, ...] = ()
+    target: str = ""
 
     def __post_init__(self) -> None:
         x, y = self.x, self.y
@@ -469,6 +474,7 @@ class Features:
             contents=encode_contents(self.contents),
             groups=encode_contents(self.groups),
             tags=self.tags,
+            target=self.target,
         )
 
 
@@ -509,6 +515,7 @@ def load_features(where: str | Path | Place) -> Features:
         contents=decode_contents(index.contents),
         groups=decode_contents(index.groups),
         tags=index.tags,
+        target=index.target,
     )
 
 

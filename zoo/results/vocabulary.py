@@ -403,6 +403,11 @@ METRICS = {
             "mean over tags of the average precision of binary linear probes on frozen features",
         ),
         Metric(
+            "unexplained_variance", "percent of the variance", True, _PROBE,
+            "mean squared error of a linear probe of numbers over their variance in the test images: 1 - R2",
+            True,
+        ),
+        Metric(
             "supervised_twin_error", "percent", True, ("train -> train", "train -> val"),
             "top-1 error of a supervised network of the encoder's architecture",
         ),

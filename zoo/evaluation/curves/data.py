@@ -89,6 +89,7 @@ def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: st
     else:
         data = open_images(spec, **options)
     task_of_data = data.task if isinstance(data, DenseData) else "classification"
+    task_of_data = "numbers" if not isinstance(data, DenseData) and data.train.target else task_of_data
     if task_of_data != task:
         raise QueryError(
             f"The data {data.name!r} is of {task_of_data}, and the task is {task}; expected data of the task."

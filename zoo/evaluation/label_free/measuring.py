@@ -397,6 +397,8 @@ def _read(path: Path) -> dict[str, Any]:
         features = load_features(path)
         if features.origin.split.endswith(_VIEWS):
             return {"z": features.x, "ids": features.y}
+        if features.target:
+            return {"z": features.x}  # numbers are no classes
         groups = {} if features.together is None else {"groups": features.together}
         labels = {} if (features.y < 0).all() else {"y": features.y}  # of images without labels there are none
         return {"z": features.x} | labels | groups

@@ -107,19 +107,22 @@ class Ridge:
         return found
 
 
-def ridge_of(data: Labelled, numbers: Array | None, *, loss: Callable[[Array], float]) -> Ridge:
+def ridge_of(
+    data: Labelled, numbers: Array | None, *, loss: Callable[[Array], float], targets: Array | None = None
+) -> Ridge:
     """The fit whose outputs for left-out images have the least loss, by the largest of equal penalties.
 
-    Features are centred and not all equal; ``numbers`` are those of at least two groups, or None.
+    Features are centred and not all equal; ``numbers`` are those of at least two groups, or None; ``targets``
+    (n, n_targets) are by default those of the classes.
     """
-    components = components_of(data.z)
+    components, targets = components_of(data.z), data.targets if targets is None else targets
     least = math.inf
-    for share, outputs, residuals in _left_out_outputs(data, components, numbers):
+    for share, outputs, residuals in _left_out_outputs(data, components, numbers, targets):
         if (lost := loss(outputs)) < least:  # penalties fall
             least, chosen, best, rest = lost, share, outputs, residuals
     # what a fit leaves of a target is the penalty times its weights in terms of the rows
     weights = data.z.T @ (rest / (chosen * float(components.squares.sum())))
-    return Ridge(left_out=best, weights=weights, intercept=data.targets.mean(axis=0), share=chosen)
+    return Ridge(left_out=best, weights=weights, intercept=targets.mean(axis=0), share=chosen)
 
 
 def neighbour_predictions(
@@ -254,13 +257,13 @@ def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
 
 
 def _left_out_outputs(
-    data: Labelled, components: Components, numbers: Array | None
+    data: Labelled, components: Components, numbers: Array | None, targets: Array | None = None
 ) -> Iterator[tuple[float, Array, Array]]:
     """Each penalty, falling, as a share of the sum of squares; the outputs (n, n_classes) for images left out, and what
     the fit to all leaves of the targets.
     """
     n = len(data.y)
-    targets = data.targets
+    targets = data.targets if targets is None else targets
     centred = targets - targets.mean(axis=0)
     basis = components.scores if components.left is None else components.left
     along = basis.T @ centred  # (r, n_classes)

@@ -1,0 +1,90 @@
+"""Labels that are numbers, from the command line: measured, predicted, chosen for, refused where classes are meant."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli_runner import document, run
+from zoo.evaluation import load_probe
+
+ENCODER, OTHER = "pocket_init_rn", "pocket_simclr_rn_shapes"
+AGE = ("--label-column", "age", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images as bright as their number says, with noise, two of each patient."""
+    folder, random = tmp_path_factory.mktemp("aged"), np.random.default_rng(0)
+    lines = ["path,age,grade,patient"]
+    for number in range(160):
+        age = random.uniform(20, 80)
+        pixels = np.clip(2.5 * age + random.normal(0, 25, (16, 16, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:03}.png")
+        lines.append(f"{number:03}.png,{age:.2f},{age // 20:.0f},p{number // 2}")
+    (folder / "images.csv").write_text("\n".join(lines) + "\n")
+    return folder / "images.csv"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+
+
+def test_numbers_are_measured_recorded_apart_and_predicted(table: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "probe", tmp_path / "ages.csv"
+    settings = ("--settings", "full,25%", "--seeds", "2", "--group", "patient", "--save", str(folder))
+    (found,) = document("evaluate", ENCODER, str(table), *AGE, *settings)["evaluations"]
+    few, full = found["errors"]
+    assert (found["target"], few["n_train"], full["n_train"]) == ("age", 32, 128)
+    assert full["metrics"]["r2"]["value"] > 0.8 and full["n_groups"] == 16
+    assert full["value"] == pytest.approx(100 * (1 - full["metrics"]["r2"]["value"]))
+    rows = document("results", "--dataset", "images")["measurements"]
+    assert {(row["metric"], row["protocol"], row["unit"]) for row in rows} == {
+        ("unexplained_variance", "zoo-ridge-1", "percent of the variance")
+    }
+    assert found["recorded"]["new"] == len(rows) == 3
+    assert "There is no data set" in run("compare", ENCODER, OTHER, "--dataset", "images", code=2).output
+
+    predicted = document("predict", str(folder), str(table), *AGE, "--group", "patient", "--out", str(out))
+    for name, one in found["metrics"]["metrics"].items():
+        assert predicted["metrics"]["metrics"][name] == pytest.approx(one, abs=1e-3)
+    with open(out, encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert len(cells) == 32 and set(cells[0]) == {"path", "prediction"}
+    unlabelled = document("predict", str(folder), str(table.parent), "--device", "cpu")
+    of_path = {one["path"]: one["prediction"] for one in unlabelled["predictions"]}
+    assert len(of_path) == 160 and unlabelled["metrics"] is None
+    assert all(float(row["prediction"]) == pytest.approx(of_path[row["path"]], rel=1e-3) for row in cells)
+    assert load_probe(folder).kind == "numbers"
+    text = run("evaluate", ENCODER, str(table), *AGE, "--settings", "full", "--no-record").output
+    assert "R2" in text and "MAE" in text and "Spearman" in text and "numbers (age)" in text
+
+
+def test_a_choice_for_numbers_is_in_words_of_numbers(table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "choice.html"
+    text = run("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}", "--page", str(page), "--verbose").output
+    assert "leaves the least of the variance of 'age' unexplained" in text and "R2 0." in text
+    assert "unexplained %" in text and "error %" not in text and "--label-column age" in text
+    shown = page.read_text()
+    assert "unexplained variance, percent" in shown and "error, percent" not in shown and "a class;" not in shown
+    plan = document("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}", "--dry-run")
+    assert plan["protocol"] == "zoo-ridge-1" and all(one["expected_error"] is None for one in plan["encoders"])
+
+
+def test_what_needs_classes_refuses_numbers_in_a_sentence(table: Path, tmp_path: Path) -> None:
+    def refused(*words: str) -> str:
+        return run(words[0], *words[1:], code=2).output
+
+    evaluate = ("evaluate", ENCODER, str(table), *AGE)
+    for option in (["--decompose"], ["--no-knn"], ["--page", str(tmp_path / "page.html")]):
+        assert "has numbers for labels, and ridge regression to them" in refused(*evaluate, *option)
+    assert "'30-shot' is a number of labels per class" in refused(*evaluate, "--settings", "30-shot")
+    assert "zoo layers works with classes" in refused("layers", OTHER, str(table), *AGE)
+    assert "are numbers" in refused("choose", str(table), *AGE, "--encoders", ENCODER, "--decompose")
+    (found,) = document(*evaluate[:3], "--label-column", "grade", "--settings", "full", "--no-knn")["evaluations"]
+    assert found["n_classes"] == 3 and found["errors"][0]["setting"] == "full"
