@@ -501,7 +501,7 @@ def _prepared(
         listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
         notes.append(
             f"Within the time {counted(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
-            f"about {slowest:.2g} images a second or more, so that slower ones are not on the list."
+            f"about {slowest:.3g} images a second or more, so that slower ones are not on the list."
         )
     ground = Ground(
         data=data,

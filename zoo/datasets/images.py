@@ -127,7 +127,7 @@ class SharedGroups:
         share = 100 * self.test_images / self.n_test_images
         return [
             f"{self.in_both:,} of {self.n_test:,} groups of test images also have training images "
-            f"({self.test_images:,} of {self.n_test_images:,} test images, {share:.2g} %): errors on images of new "
+            f"({self.test_images:,} of {self.n_test_images:,} test images, {share:.3g} %): errors on images of new "
             "groups are likely to be higher"
         ]
 
