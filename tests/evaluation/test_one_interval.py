@@ -42,6 +42,13 @@ def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of
     assert error_of(look, "a") == found
 
 
+def test_the_interval_of_a_mean_loss_is_around_its_mean_and_no_count_of_what_is_not_zero() -> None:
+    losses = np.random.default_rng(0).exponential(0.2, 400)
+    found = error_of(Look(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
+    assert found.value == pytest.approx(100 * losses.mean())
+    assert found.ci_high - found.ci_low == pytest.approx(100 * 3.92 * losses.std() / 20, rel=0.1)  # type: ignore[operator]
+
+
 def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:
     wrong = np.random.default_rng(1).uniform(size=80) < 0.2
     alone, again = error_interval(wrong), np.repeat(wrong, 5)

@@ -47,7 +47,8 @@ class RidgeProbe:
     """Ridge regression to a number, on standardised features, with the penalty of the least leave-one-out error.
 
     After ``fit``: ``coef_`` (dim,) and ``intercept_`` of the features as they are, and ``report_`` with ``alpha``, the
-    penalty as scikit-learn has it, and the leave-one-out R2. ``device`` and ``seed`` change nothing.
+    penalty as scikit-learn has it, and the leave-one-out R2; ``left_out_`` (n,), each row's number without it or its
+    group. ``device`` and ``seed`` change nothing.
 
     >>> probe = RidgeProbe().fit(np.arange(12.0)[:, None], 2 * np.arange(12.0) + 1)
     >>> probe.predict([[20.0]]).round(2).tolist()
@@ -71,10 +72,11 @@ class RidgeProbe:
         z = (rows - mean) / scale
         z -= z.mean(axis=0)
         numbers, self.coef_ = groups_of(groups, len(rows)), np.zeros(rows.shape[1])
+        self.left_out_, self.share_ = np.full(len(rows), targets.mean()), 1.0
         if z.any() and np.ptp(targets) > 0:
             data = Labelled(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
             found = ridge_of(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
-            self.coef_ = found.weights[:, 0] / scale
+            self.coef_, self.left_out_, self.share_ = found.weights[:, 0] / scale, found.left_out[:, 0], found.share
             r2 = 1 - float(np.square(targets - found.left_out).mean() / targets.var())
             self.report_ = {"alpha": found.share * float(np.square(z).sum()), "left_out_r2": r2}
         self.intercept_ = float(targets.mean() - mean @ self.coef_)
