@@ -106,7 +106,7 @@ def test_what_needs_classes_refuses_numbers_in_a_sentence(table: Path, tmp_path:
     for option in (["--decompose"], ["--no-knn"], ["--page", str(tmp_path / "page.html")]):
         assert "has numbers for labels, and ridge regression to them" in refused(*evaluate, *option)
     assert "'30-shot' is a number of labels per class" in refused(*evaluate, "--settings", "30-shot")
-    assert "zoo metric works with classes" in refused("metric", OTHER, str(table), *AGE)
+    assert "zoo look works with classes" in refused("look", OTHER, str(table), *AGE)
     assert "ridge regression to them" in refused("layers", OTHER, str(table), *AGE, "--probes", "2")
     assert "are numbers" in refused("choose", str(table), *AGE, "--encoders", ENCODER, "--decompose")
     (found,) = document(*evaluate[:3], "--label-column", "grade", "--settings", "full", "--no-knn")["evaluations"]
