@@ -37,7 +37,8 @@ from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS
 from .regression import PROTOCOL as RIDGE
 from .regression import RidgeProbe
-from .transferability import ridge_predictions
+from .transferability.components import centred_of
+from .transferability.leave_one_out import groups_of, ridge_of
 
 with requires_extra("evaluate", needed_for="Measuring layers"):
     import numpy as np
@@ -461,22 +462,8 @@ def _measured(
     for number, tap in enumerate(taps, start=1):
         say(f"{tap.name}, {px} px: ridge probe ({number} of {len(taps)})")
         train, test = (_of_tap(of_px, tap, part) for part in ("train", "val"))
-        if train.target:
-            found.append(_Measured(tap, px, stops[tap.block], *_number_losses(train, test)))
-            continue
-        z = np.asarray(train.x[:])
-        left_out = ridge_predictions(z, train.y, groups=shared(train.together))
-        predicted = ridge_labels(z, train.y, np.asarray(test.x[:]), share=left_out.chosen)
-        found.append(
-            _Measured(
-                tap=tap,
-                px=px,
-                stop=stops[tap.block],
-                penalty=left_out.chosen,
-                train_wrong=~left_out.correct,
-                test_wrong=predicted != test.y,
-            )
-        )
+        losses = (_number_losses if train.target else _class_losses)(train, test)
+        found.append(_Measured(tap, px, stops[tap.block], *losses))
     return found
 
 
@@ -494,31 +481,14 @@ def _number_losses(train: Features, test: Features) -> tuple[float, Any, Any]:
     return fit.share_, np.square(fit.left_out_ - numbers) / numbers.var(), on_test
 
 
-def ridge_labels(z: Any, y: Any, z_test: Any, *, share: float) -> NDArray[Any]:
-    """Labels of test rows by the ridge regression of :func:`ridge_predictions` on all training rows.
-
-    ``share`` is its penalty, as a share of the sum of squares of the centred features.
-
-    >>> ridge_labels([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7], [[0.2], [0.9]], share=0.01).tolist()
-    [3, 7]
-    """
-    rows, others = np.asarray(z, np.float64), np.asarray(z_test, np.float64)
-    mean = rows.mean(axis=0)
-    rows, others = rows - mean, others - mean
-    classes, numbers = np.unique(np.asarray(y), return_inverse=True)
-    targets = (numbers.reshape(-1)[:, None] == np.arange(len(classes))).astype(np.float64)
-    means = targets.mean(axis=0)
-    penalty = share * float(np.square(rows).sum())
-    if len(rows) <= rows.shape[1]:
-        products = rows @ rows.T
-        products[np.diag_indices_from(products)] += penalty
-        outputs = (others @ rows.T) @ np.linalg.solve(products, targets - means)
-    else:
-        products = rows.T @ rows
-        products[np.diag_indices_from(products)] += penalty
-        outputs = others @ np.linalg.solve(products, rows.T @ (targets - means))
-    labels: NDArray[Any] = classes[(outputs + means).argmax(axis=1)]
-    return labels
+def _class_losses(train: Features, test: Features) -> tuple[float, Bools, Bools]:
+    """The penalty of ridge regression to the classes, and which left-out and test images it classifies wrongly."""
+    data = centred_of(train.x[:], train.y, least=3, needed_for="leave-one-out ridge")
+    groups = groups_of(shared(train.together), len(data.y))
+    fit = ridge_of(data, groups, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    others = test.x[:] - np.asarray(train.x[:], np.float64).mean(axis=0)
+    on_test = data.classes[fit.outputs(others).argmax(axis=1)] != test.y
+    return fit.share, fit.left_out.argmax(axis=1) != data.y, on_test
 
 
 def _probed(
