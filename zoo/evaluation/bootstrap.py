@@ -90,10 +90,13 @@ class Interval:
     ci_high: float | None
 
     def moved(self, points: float = 0.0, *, times: float = 1.0) -> Interval:
-        """The same percentage so many times as high and so many points higher; none is above 100."""
-        value, low, high = (
-            one if one is None else min(times * one + points, 100.0) for one in (self.value, self.ci_low, self.ci_high)
-        )
+        """The same percentage so many times as high and so many points higher.
+
+        It is 100 at most, unless its interval goes beyond that, as that of unexplained variance may.
+        """
+        ends = (self.value, self.ci_low, self.ci_high)
+        most = 100.0 if max(one or 0.0 for one in ends) <= 100 else np.inf
+        value, low, high = (one if one is None else min(times * one + points, most) for one in ends)
         return Interval(value=value or 0.0, ci_low=low, ci_high=high)
 
 
