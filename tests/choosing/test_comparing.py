@@ -18,10 +18,10 @@ from zoo.choosing.comparing import (
     compared,
     continued,
     error_of,
-    error_percent_draws,
     label_curve,
     label_parts,
 )
+from zoo.evaluation.bootstrap import error_percent_draws
 
 
 def look_of(wrong: dict[str, np.ndarray], **changed: object) -> Look:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +70,32 @@ def test_a_choice_for_numbers_is_in_words_of_numbers(table: Path, tmp_path: Path
     page = tmp_path / "choice.html"
     text = run("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}", "--page", str(page), "--verbose").output
     assert "leaves the least of the variance of 'age' unexplained" in text and "R2 0." in text
+    value, low, high = map(float, re.search(r"(\d+\.\d) +(\d+\.\d) to (\d+\.\d)", text).groups())  # type: ignore[union-attr]
+    assert low <= value <= high < 50  # much of the number is in the images
     assert "unexplained %" in text and "error %" not in text and "--label-column age" in text
     shown = page.read_text()
     assert "unexplained variance, percent" in shown and "error, percent" not in shown and "a class;" not in shown
     plan = document("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}", "--dry-run")
     assert plan["protocol"] == "zoo-ridge-1" and all(one["expected_error"] is None for one in plan["encoders"])
+
+
+def test_layers_are_chosen_by_the_variance_that_they_leave_unexplained(table: Path) -> None:
+    layers = ("layers", OTHER, str(table), *AGE, "--group", "patient", "--resolutions", "32")
+    found = document(*layers)
+    (measured,) = document(
+        "evaluate", OTHER, str(table), *AGE, "--group", "patient", "--settings", "full", "--no-record"
+    )["evaluations"]
+    (card,) = (one for one in found["variants"] if one["is_default"])
+    assert card["test_error"]["value"] == pytest.approx(measured["errors"][0]["value"], abs=1e-3)
+    left_out_r2 = measured["errors"][0]["runs"][0]["report"]["left_out_r2"]
+    assert card["train_error"]["value"] == pytest.approx(100 * (1 - left_out_r2), abs=1e-3)
+    assert (found["target"], found["probe"], found["n_train"]) == ("age", "zoo-ridge-1", 128)
+    best = min(one["train_error"]["value"] for one in found["variants"])
+    (chosen,) = (one for one in found["variants"] if one["is_chosen"])
+    assert chosen["train_error"]["value"] == best and chosen["test_error"]["value"] < 50
+    assert document(*layers, "--n-images", "60", "--n-test", "20")["n_train"] == 60
+    text = run(*layers, "--verbose").output
+    assert "unexplained variance of ridge probes in percent" in text and "R2 on test images: " in text
 
 
 def test_what_needs_classes_refuses_numbers_in_a_sentence(table: Path, tmp_path: Path) -> None:
@@ -84,7 +106,8 @@ def test_what_needs_classes_refuses_numbers_in_a_sentence(table: Path, tmp_path:
     for option in (["--decompose"], ["--no-knn"], ["--page", str(tmp_path / "page.html")]):
         assert "has numbers for labels, and ridge regression to them" in refused(*evaluate, *option)
     assert "'30-shot' is a number of labels per class" in refused(*evaluate, "--settings", "30-shot")
-    assert "zoo layers works with classes" in refused("layers", OTHER, str(table), *AGE)
+    assert "zoo look works with classes" in refused("look", OTHER, str(table), *AGE)
+    assert "ridge regression to them" in refused("layers", OTHER, str(table), *AGE, "--probes", "2")
     assert "are numbers" in refused("choose", str(table), *AGE, "--encoders", ENCODER, "--decompose")
     (found,) = document(*evaluate[:3], "--label-column", "grade", "--settings", "full", "--no-knn")["evaluations"]
     assert found["n_classes"] == 3 and found["errors"][0]["setting"] == "full"

@@ -11,7 +11,7 @@ from tests.each import for_each
 from tests.evaluation.test_risk_refits import Least
 from tests.planted_features import features
 from zoo.choosing.comparing import Look, error_of
-from zoo.evaluation.bootstrap import error_interval
+from zoo.evaluation.bootstrap import Interval, error_interval
 from zoo.evaluation.classification import classification_metrics
 from zoo.evaluation.layer_choice import errors
 from zoo.evaluation.measuring import measure_seeds
@@ -40,6 +40,19 @@ def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of
     assert classification_metrics(test.y, outputs, groups=test.groups, seed=3).metrics["error"] == found
     assert errors(wrong[:, None], groups=test.groups) == (found,)
     assert error_of(look, "a") == found
+
+
+def test_errors_stay_below_100_where_they_are_moved_and_unexplained_variance_may_exceed_it() -> None:
+    assert Interval(value=97.0, ci_low=94.0, ci_high=99.0).moved(4.0).value == 100
+    worse = Interval(value=120.0, ci_low=98.0, ci_high=150.0).moved(4.0)
+    assert (worse.value, worse.ci_low, worse.ci_high) == (124.0, 102.0, 154.0)
+
+
+def test_the_interval_of_a_mean_loss_is_around_its_mean_and_no_count_of_what_is_not_zero() -> None:
+    losses = np.random.default_rng(0).exponential(0.2, 400)
+    found = error_of(Look(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
+    assert found.value == pytest.approx(100 * losses.mean())
+    assert found.ci_high - found.ci_low == pytest.approx(100 * 3.92 * losses.std() / 20, rel=0.1)  # type: ignore[operator]
 
 
 def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval, outcomes_of
+from ..evaluation.bootstrap import Interval, error_interval, error_percent_draws, interval
 from ..optional import requires_extra
 from .judging import Probe, compute_losses
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
-_WEIGHTS_AT_A_TIME = 2_000_000
 SHARES = (8, 4, 2, 1)  # the labels over these
 FACTORS = (2.0, 4.0)  # times the labels that errors are expected for
 MOST_DRAWS = 3  # probes of a size
@@ -131,31 +130,6 @@ def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interva
     value, error, freedom = look.behind(name, leader)
     width = error * float(stdtrit(freedom, (1 + level) / 2))
     return Interval(value=value, ci_low=value - width, ci_high=value + width)
-
-
-def error_percent_draws(wrong: Any, clusters: Any, *, seed: int) -> Any:
-    """Bootstrap draws of errors on the same images, percent (n_draws, k); whole groups are resampled."""
-    k = wrong.shape[1]
-    is_counted = wrong.dtype == bool  # else losses of numbers, which have no highest one
-    if clusters is None and not is_counted:
-        clusters = np.arange(len(wrong))
-    if clusters is None:
-        table = outcomes_of(len(wrong), [(None, ~column) for column in wrong.T])
-        by_column = error_draws(table, {str(i): [i] for i in range(k)}, seed=seed)
-        return np.stack([by_column[str(i)] for i in range(k)], axis=1)
-    random = np.random.default_rng(seed)
-    n_groups = int(clusters.max()) + 1
-    above = np.zeros((n_groups, k))
-    np.add.at(above, clusters, wrong.astype(np.float64))
-    size = np.bincount(clusters, minlength=n_groups).astype(np.float64)
-    added = random.standard_gamma(0.5, size=(2, N_DRAWS, k)) * len(wrong) / n_groups * is_counted
-    drawn = np.empty((N_DRAWS, k))
-    block = max(1, _WEIGHTS_AT_A_TIME // n_groups)
-    for start in range(0, N_DRAWS, block):
-        rows = slice(start, min(start + block, N_DRAWS))
-        weights = random.standard_exponential((rows.stop - rows.start, n_groups))
-        drawn[rows] = (weights @ above + added[0, rows]) / ((weights @ size)[:, None] + added[:, rows].sum(axis=0))
-    return 100.0 * drawn
 
 
 # --- label curves -----------------------------------------------------------------------------------------------------

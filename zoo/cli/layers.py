@@ -10,7 +10,7 @@ import click
 
 from ..errors import QueryError
 from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened, there
-from .options import encoder_names, seed_option
+from .options import encoder_names, refuse_idle, seed_option
 from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def layers_command(
     from ..evaluation.layers import layers_of
     from ..progress import Bar
 
-    data = opened(images, options)
+    data = opened(images, options, takes_numbers=True)
+    if data.train.target:
+        refuse_idle(("n_probed", "protocol"), f"{data.name!r} has numbers for labels, and ridge regression to them")
     report = layers_of(
         name,
         data,
@@ -134,7 +136,8 @@ def layers_command(
     _print(report)
     how_to_read = [
         "> chosen, * the card's features, = statistically tied; darker is better: "
-        + _OF_MAP.format(protocol=report.protocol)
+        + _OF_MAP.format(error=report.error_words, judged=report.judged)
+        + f"; tuned probe: {report.protocol} on the test images" * (not report.target)
     ]
     print_notes([*(f"Written: {path}" for path in figures), *report.notes, *notes], [*_details(report), *how_to_read])
     print_command("load it", report.chosen.command)
@@ -205,9 +208,9 @@ def _cell(report: LayersReport, number: int, shade: str) -> str:
 
 
 _OF_MAP = (
-    "errors in percent of ridge probes, each training image classified from all others, shaded by fifths of all "
-    "variants; cost: share of the network's operations up to there; left out and test: ridge probes; tuned probe: "
-    "{protocol} on the test images; ms an image, decoding apart"
+    "{error} of ridge probes in percent, each training image {judged} from all others, shaded by fifths of all "
+    "variants; cost: share of the network's operations up to there; left out and test: ridge probes; ms an "
+    "image, decoding apart"
 )
 
 
@@ -254,13 +257,18 @@ def _points(found: Interval) -> str:
 def sentences(report: LayersReport) -> list[str]:
     """What was found, in sentences."""
     choice, chosen, default = report.choice, report.chosen, report.variants[report.default]
+    shown = [report.variants[one] for one in dict.fromkeys((choice.chosen, report.default))]
+    r2 = ", ".join(f"{1 - one.test_error.value / 100:.2f} ({_named(one)})" for one in shown)
+    of_numbers = [f"R2 on test images: {r2}."] * bool(report.target)
     if choice.chosen == report.default:
-        return [f"Of {len(report.variants)} variants, the features of the card at {default.px} px are chosen."]
+        chosen_words = f"Of {len(report.variants)} variants, the features of the card at {default.px} px are chosen."
+        return [*of_numbers, chosen_words]
     p = "" if choice.p_value is None else f" (paired test, p = {choice.p_value:.2g})"
     tied = "statistically tied with" if report.is_default_tied else "statistically different from"
     return [
-        f"Expected on new images: {_points(choice.nested)} of error by {_named(chosen)} in place of the card's "
-        f"features, on {report.n_test:,} test images.",
+        *of_numbers,
+        f"Expected on new images: {_points(choice.nested)} of {report.error_words} by {_named(chosen)} in place of the "
+        f"card's features, on {report.n_test:,} test images.",
         f"The card's features are {tied} the chosen ones on the test images{p}.",
     ]
 
@@ -281,8 +289,8 @@ def _details(report: LayersReport) -> list[str]:
     better = [i for i in range(len(choice.p_values)) if not choice.tied[i] and choice.behind[i].value < 0]
     if better:
         said.append(
-            f"{len(better)} of {n} variants have significantly fewer errors than the chosen one on the test images; "
-            "they were not chosen, and the best of them is optimistic (selection)"
+            f"{len(better)} of {n} variants have significantly lower {report.error_words} than the chosen one on the "
+            "test images; they were not chosen, and the best of them is optimistic (selection)"
         )
     if choice.cheapest not in (choice.chosen, report.default):
         cheap = report.variants[choice.cheapest]

@@ -90,10 +90,13 @@ class Interval:
     ci_high: float | None
 
     def moved(self, points: float = 0.0, *, times: float = 1.0) -> Interval:
-        """The same percentage so many times as high and so many points higher; none is above 100."""
-        value, low, high = (
-            one if one is None else min(times * one + points, 100.0) for one in (self.value, self.ci_low, self.ci_high)
-        )
+        """The same percentage so many times as high and so many points higher.
+
+        It is 100 at most, unless its interval goes beyond that, as that of unexplained variance may.
+        """
+        ends = (self.value, self.ci_low, self.ci_high)
+        most = 100.0 if max(one or 0.0 for one in ends) <= 100 else np.inf
+        value, low, high = (one if one is None else min(times * one + points, most) for one in ends)
         return Interval(value=value or 0.0, ci_low=low, ci_high=high)
 
 
@@ -118,16 +121,19 @@ def interval(value: float, draws: Floats) -> Interval:
     return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
 
 
-def error_interval(wrong: NDArray[np.bool_], *, groups: NDArray[Any] | None = None) -> Interval:
+def error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -> Interval:
     """The error of one probe on images, percent, with the one interval that is printed of it: Jeffreys', of no draws.
 
     Of ``groups`` (n_images,) it is Jeffreys' of as many independent images as the design effect leaves, fewer by the
-    square of Student's t of the images over that of the groups (Korn and Graubard 1998).
+    square of Student's t of the images over that of the groups (Korn and Graubard 1998). The mean of losses, float64
+    (n_images,), is resampled.
 
     >>> found = error_interval(np.arange(100) < 4)
     >>> found.value, round(found.ci_low, 2), round(found.ci_high, 2)
     (4.0, 1.36, 9.23)
     """
+    if wrong.dtype.kind == "f":
+        return interval(100 * float(wrong.mean()), error_percent_draws(wrong[:, None], groups)[:, 0])
     n, n_wrong, share = len(wrong), int(np.count_nonzero(wrong)), 1.0
     if groups is not None:
         n_free = max(len(np.unique(groups)) - 1, 1)
@@ -187,6 +193,35 @@ def error_draws(
             mean = mean + (surplus / len(columns)) ** 0.5 * random.standard_normal(n_draws)
         found[name] = 100 * np.clip(mean, 0, 1)
     return found
+
+
+def error_percent_draws(
+    wrong: NDArray[Any], groups: NDArray[Any] | None, *, n_draws: int = N_DRAWS, seed: int = 0
+) -> Floats:
+    """Bootstrap draws of errors, or mean losses, on the same images, percent (n_draws, k); whole groups are resampled.
+
+    ``wrong`` is bool, or float of losses, (n_images, k). To each error, half a wrong and half a right image, or group,
+    are added; not to losses, which have no highest one.
+    """
+    k, is_counted = wrong.shape[1], wrong.dtype == bool
+    if groups is None and is_counted:
+        table = outcomes_of(len(wrong), [(None, ~column) for column in wrong.T])
+        by_column = error_draws(table, {str(i): [i] for i in range(k)}, n_draws=n_draws, seed=seed)
+        return np.stack([by_column[str(i)] for i in range(k)], axis=1)
+    groups = np.arange(len(wrong)) if groups is None else groups
+    random, above, size = (
+        np.random.default_rng(seed),
+        _sums_of(wrong, groups),
+        _sums_of(np.ones((len(wrong), 1)), groups),
+    )
+    added = random.standard_gamma(0.5, size=(2, n_draws, k)) * len(wrong) / len(size) * is_counted
+    drawn = np.empty((n_draws, k))
+    block = max(1, _WEIGHTS_AT_A_TIME // len(size))
+    for start in range(0, n_draws, block):
+        rows = slice(start, min(start + block, n_draws))
+        weights = random.standard_exponential((rows.stop - rows.start, len(size)))
+        drawn[rows] = (weights @ above + added[0, rows]) / (weights @ size + added[:, rows].sum(axis=0))
+    return 100.0 * drawn
 
 
 def surplus_variances(by_seed: Floats, draws: Floats, *, random: np.random.Generator) -> Floats:

@@ -18,7 +18,6 @@ from .classification import Classification, Tagging, classification_metrics
 from .evaluating import Evaluation, Request, probe_maker
 from .logistic import LogisticProbe
 from .measuring import ProbeCache, ProbeRun, label_setting, measure, retrained
-from .protocols import Protocol
 from .saved_probes import SavedProbe, probe_of
 from .streamed import StreamedProbe
 
@@ -88,7 +87,10 @@ def keep_probe(
         groups=test.groups,
         seed=request.seed,
     )
-    probe.about.update(about(train, test, protocol, runs[0]), metrics=metrics.as_dict())
+    report = runs[0].report
+    chosen = {name: report[name] for name in ("C", "preparation") if name in report} or report["chosen"]
+    probe.about.update(describe(train, test, metrics, protocol=protocol.name, seed=runs[0].seed, chosen=chosen))
+    probe.about.update(n_train=runs[0].n_train, n_tuning=runs[0].n_tuning)
     return Kept(probe=probe, metrics=metrics, n_different=n_different)
 
 
@@ -104,16 +106,15 @@ def trained_again(probe: Any, train: Features, run: ProbeRun) -> Any:
     )
 
 
-def about(train: Features, test: Features, protocol: Protocol, run: ProbeRun) -> dict[str, Any]:
-    """What a saved probe says of how it was made."""
-    report = run.report
+def describe(
+    train: Features, test: Features, metrics: Classification | Tagging | Regression, **known: Any
+) -> dict[str, Any]:
+    """What a saved probe says of how it was made, and of its predictions; ``known`` is of its training."""
     return {
-        "protocol": protocol.name,
-        "seed": run.seed,
-        "n_train": run.n_train,
-        "n_tuning": run.n_tuning,
-        "chosen": {name: report[name] for name in ("C", "preparation") if name in report} or report["chosen"],
+        **known,
+        "n_train": len(train.y),
         "dataset": train.origin.dataset,
         "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
         "n_test": len(test.y),
+        "metrics": metrics.as_dict(),
     }

@@ -8,11 +8,11 @@ variant chosen. Intervals are over images, or over groups of them (:mod:`.bootst
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval
+from .bootstrap import N_DRAWS, Interval, error_interval, error_percent_draws, interval
 
 with requires_extra("evaluate", needed_for="Choosing a layer"):
     import numpy as np
@@ -21,7 +21,7 @@ with requires_extra("evaluate", needed_for="Choosing a layer"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bools = NDArray[np.bool_]
+    Bools = NDArray[Any]  # or float64 losses
     Floats = NDArray[np.float64]
 
 LEVEL = 0.05  # p-values below it tell two variants apart
@@ -64,7 +64,7 @@ def choose(
     Parameters
     ----------
     train_wrong : bool array, shape (n_train, n_variants)
-        Whether each training image was classified wrongly by what was learnt from others.
+        Whether each training image was classified wrongly by what was learnt from others; or losses, float64.
     test_wrong : bool array, shape (n_test, n_variants)
         The same of test images, which nothing was learnt from.
     default : int
@@ -92,7 +92,7 @@ def choose(
             f"Outcomes of variants have the shapes {shape} and {np.shape(test_wrong)}; expected images x variants, of "
             "the same variants and at least one image each."
         )
-    order = [(int(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
+    order = [(float(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
     chosen = min(order)[-1]
     on_training = paired_tests(train_wrong, chosen, groups=train_groups, seed=seed)
     cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if on_training[one] >= LEVEL)[-1]
@@ -135,7 +135,7 @@ def differences(
 
     The difference of what is the same on every image is 0, and known.
     """
-    draws = _draws(wrong, groups, n_draws, seed)
+    draws = error_percent_draws(wrong, groups, n_draws=n_draws, seed=seed)
     errors = 100 * wrong.mean(axis=0)
     found = []
     for column in range(wrong.shape[1]):
@@ -158,8 +158,14 @@ def paired_tests(
     """Two-sided p-values that each variant differs from ``other`` by chance, on the same images; each by itself.
 
     Of images alone, McNemar's exact test; of groups, whose images go together, the chance that the groups' differences
-    with random signs add up to as much. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
+    with random signs add up to as much; of losses, twice the share of resamples in which their difference has the other
+    sign. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
     """
+    if wrong.dtype != bool:
+        apart = error_percent_draws(wrong, groups, seed=seed)
+        apart -= apart[:, [other]]
+        beyond = np.minimum((apart <= 0).sum(axis=0), (apart >= 0).sum(axis=0))
+        return tuple(np.minimum(1.0, 2 * (1 + beyond) / (1 + len(apart))).tolist())
     if groups is None:
         return tuple(map(float, _mcnemar(wrong, wrong[:, other])))
     number = np.unique(groups, return_inverse=True)[1].reshape(-1)
@@ -194,27 +200,3 @@ def signed_p(differences: Floats, *, seed: int = 0) -> float:
         signs = 1 - 2 * random.integers(0, 2, (_DRAWS_AT_A_TIME, len(known)))
         n_beyond += int((np.abs(signs @ known) >= total).sum())
     return n_beyond / (1 + _DRAWS_AT_A_TIME * (_N_SIGNS // _DRAWS_AT_A_TIME + 1))
-
-
-def _draws(wrong: Bools, groups: NDArray[np.uint64] | None, n_draws: int, seed: int) -> Floats:
-    """Errors with resampled images, in percent, float64 (n_draws, n_variants).
-
-    Of groups as of images: to each error half a group that is wrong and half a group that is right are added, so that
-    no error is certain.
-    """
-    if groups is None:
-        names = [str(column) for column in range(wrong.shape[1])]
-        found = error_draws(wrong.astype(np.int8), {name: [int(name)] for name in names}, n_draws=n_draws, seed=seed)
-        return np.stack([found[name] for name in names], axis=1)
-    number = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    sizes = np.bincount(number).astype(np.float64)
-    sums = np.stack([np.bincount(number, weights=column) for column in wrong.T], axis=1)  # (n_groups, n_variants)
-    random = np.random.default_rng(seed)
-    drawn = np.empty((n_draws, wrong.shape[1]))
-    for start in range(0, n_draws, _DRAWS_AT_A_TIME):
-        rows = slice(start, min(start + _DRAWS_AT_A_TIME, n_draws))
-        weights = random.standard_exponential((rows.stop - rows.start, len(sizes)))
-        added_wrong, added_right = sizes.mean() * random.standard_gamma(0.5, size=(2, *drawn[rows].shape))
-        above, below = weights @ sums + added_wrong, (weights @ sizes)[:, None] + added_wrong + added_right
-        drawn[rows] = above / below
-    return 100 * drawn

@@ -74,9 +74,10 @@ def figure_of(report: LayersReport) -> Figure:
     chosen, default = report.chosen, report.variants[report.default]
     gain = report.choice.nested
     caption = (
-        f"Errors of ridge probes in percent, each of {report.n_train:,} training images of {report.dataset} classified "
-        f"from all others; fewer is better. Box: the features of the card ({default.px} px); double box: what training "
-        f"images choose ({chosen.name}, {chosen.px} px), whose error on {report.n_test:,} other images is "
+        f"{report.error_words.capitalize()} of ridge probes in percent, each of {report.n_train:,} training images of "
+        f"{report.dataset} {report.judged} from all others; lower is better. Box: the features of the card "
+        f"({default.px} px); double box: what training images choose ({chosen.name}, {chosen.px} px), whose "
+        f"{report.error_words} on {report.n_test:,} other images is "
         f"{gain.value:+.1f} points from that of the card's (95 %: {gain.ci_low:+.1f} to {gain.ci_high:+.1f}). =: "
         "statistically tied with it there."
     )
@@ -121,7 +122,7 @@ def drawn_map(report: LayersReport) -> Drawing:
     panels[0].set_ylabel("block (its cost)")
     if shown is not None:
         bar = drawing.colorbar(shown, ax=panels, extend="max" if values.max() > high else "neither", pad=0.01)
-        bar.set_label("leave-one-out error (%)")
+        bar.set_label(f"leave-one-out {report.error_words} (%)")
     return drawing
 
 

@@ -18,11 +18,12 @@ from ..cards.catalogue import catalogue
 from ..cards.representations import MARK, network_of
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
+from ..datasets.images import get_numbers
 from ..datasets.subsets import fraction
 from ..encoders import build_encoder
 from ..encoders.sizes import card_at
 from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
-from ..errors import QueryError
+from ..errors import DataError, QueryError
 from ..features import Features
 from ..features.computing import Part, autocast_of, device_for, featurise_parts, joined, number_type
 from ..features.items import Featurising
@@ -34,7 +35,10 @@ from .evaluating import evaluations_folder, features_folder, probe_maker, runs_f
 from .layer_choice import Choice, choose, difference, errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS
-from .transferability import ridge_predictions
+from .regression import PROTOCOL as RIDGE
+from .regression import RidgeProbe
+from .transferability.components import centred_of
+from .transferability.leave_one_out import groups_of, ridge_of
 
 with requires_extra("evaluate", needed_for="Measuring layers"):
     import numpy as np
@@ -65,7 +69,7 @@ class Variant:
     dim: int
     gflops: float  # 1e9 operations an image up to there
     seconds: float  # of an image up to there, without decoding it
-    penalty: float  # of the ridge probe, as a share of the sum of squares of the features
+    penalty: float  # of the ridge probe, as a share of the sum of squares of the features, of numbers standardised
     train_error: Interval  # of ridge probes on all other training images
     test_error: Interval  # of the ridge probe on the test images
     behind: Interval  # its test error less that of the chosen variant, in points
@@ -84,14 +88,16 @@ class Variant:
 class LayersReport:
     """The variants of an encoder on a data set, and the choice among them.
 
-    Differences are points of error: negative where the first of two has fewer.
+    Differences are points of error: negative where the first of two has fewer. Of labels that are numbers, an error is
+    the unexplained variance, 1 - R2, in percent.
     """
 
     encoder: str
     dataset: str
     n_train: int
     n_test: int
-    n_classes: int
+    n_classes: int  # or different numbers
+    target: str  # what the numbers measure, "" of classes
     variants: tuple[Variant, ...]  # by size of images, then in the order of the blocks
     default: int  # number of the variant that is the card's
     choice: Choice
@@ -108,6 +114,16 @@ class LayersReport:
         return self.variants[self.choice.chosen]
 
     @property
+    def error_words(self) -> str:
+        """What is measured, without its unit."""
+        return "unexplained variance" if self.target else "error"
+
+    @property
+    def judged(self) -> str:
+        """What is done to an image."""
+        return "predicted" if self.target else "classified"
+
+    @property
     def is_default_tied(self) -> bool:
         """The test images do not tell the default apart from the choice."""
         return self.choice.tied[self.default]
@@ -115,7 +131,9 @@ class LayersReport:
     def as_dict(self) -> dict[str, Any]:
         """Everything but arrays, for JSON."""
         choice = self.choice
-        facts = {name: getattr(self, name) for name in ("encoder", "dataset", "n_train", "n_test", "n_classes")}
+        facts = {
+            name: getattr(self, name) for name in ("encoder", "dataset", "n_train", "n_test", "n_classes", "target")
+        }
         return facts | {
             "default": self.variants[self.default].name,
             "chosen": {"name": self.chosen.name, "px": self.chosen.px, "load": self.chosen.command},
@@ -144,7 +162,7 @@ class LayersReport:
         }
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Measured:
     """One variant while it is measured."""
 
@@ -188,7 +206,7 @@ def layers_of(
         Images at most, drawn in the proportions of their classes.
     n_probed : int
         Variants that get a tuned probe beside the default: the chosen one and those with the next fewest errors on
-        training images.
+        training images. None for labels that are numbers, whose ridge probe is that of ``zoo evaluate``.
     protocol : str
         Of the tuned probes.
     seed : int
@@ -243,6 +261,7 @@ def layers_of(
     train_wrong, test_wrong = (
         np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
     )
+    n_probed, protocol = (0, RIDGE) if train.target else (n_probed, protocol)
     costs = np.array([one.stop.gflops for one in found])
     choice = choose(
         train_wrong,
@@ -291,6 +310,7 @@ def layers_of(
         n_train=len(train.y),
         n_test=len(test.y),
         n_classes=len(np.unique(train.y)),
+        target=train.target,
         variants=variants,
         default=default,
         choice=choice,
@@ -350,10 +370,14 @@ def _sized(card: EncoderCard, px: int) -> EncoderCard:
 
 
 def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
-    """About ``n`` images of a set, each class in its proportion, at least one of each; all if there are no more."""
+    """About ``n`` images of a set, each class in its proportion, at least one of each; all if there are no more.
+
+    Of images that are labelled with numbers any ``n``.
+    """
     if len(images) <= n:
         return images
-    chosen = fraction(images.labels, n / len(images), seed=seed).indices
+    labels = np.zeros(len(images), np.int64) if images.target else images.labels
+    chosen = fraction(labels, n / len(images), seed=seed).indices
     return images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
 
 
@@ -433,51 +457,38 @@ def _measured(
 ) -> list[_Measured]:
     """Ridge probes of every variant of one size."""
     found = []
-    check_pair(*(of_px[part][taps[0].name] for part in ("train", "val")))
+    first = [of_px[part][taps[0].name] for part in ("train", "val")]
+    check_pair(*first, numbers=bool(first[0].target))
     for number, tap in enumerate(taps, start=1):
         say(f"{tap.name}, {px} px: ridge probe ({number} of {len(taps)})")
         train, test = (_of_tap(of_px, tap, part) for part in ("train", "val"))
-        z = np.asarray(train.x[:])
-        left_out = ridge_predictions(z, train.y, groups=shared(train.together))
-        predicted = ridge_labels(z, train.y, np.asarray(test.x[:]), share=left_out.chosen)
-        found.append(
-            _Measured(
-                tap=tap,
-                px=px,
-                stop=stops[tap.block],
-                penalty=left_out.chosen,
-                train_wrong=~left_out.correct,
-                test_wrong=predicted != test.y,
-            )
-        )
+        losses = (_number_losses if train.target else _class_losses)(train, test)
+        found.append(_Measured(tap, px, stops[tap.block], *losses))
     return found
 
 
-def ridge_labels(z: Any, y: Any, z_test: Any, *, share: float) -> NDArray[Any]:
-    """Labels of test rows by the ridge regression of :func:`ridge_predictions` on all training rows.
+def _number_losses(train: Features, test: Features) -> tuple[float, Any, Any]:
+    """The penalty of the probe of numbers, and squared errors of left-out and test images over their variances."""
+    numbers, others = get_numbers(train), get_numbers(test)
+    for part, y in ((train, numbers), (test, others)):
+        if np.ptp(y) == 0:
+            raise DataError(
+                f"All {len(y):,} images of {part.origin.dataset!r} ({part.origin.split}) have the number {y[0]:g}, of "
+                "which no variance can be explained; add others, or ask for more images."
+            )
+    fit = RidgeProbe().fit(train.x[:], numbers, groups=shared(train.together))
+    on_test = np.square(fit.predict(test.x[:]) - others) / others.var()
+    return fit.share_, np.square(fit.left_out_ - numbers) / numbers.var(), on_test
 
-    ``share`` is its penalty, as a share of the sum of squares of the centred features.
 
-    >>> ridge_labels([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7], [[0.2], [0.9]], share=0.01).tolist()
-    [3, 7]
-    """
-    rows, others = np.asarray(z, np.float64), np.asarray(z_test, np.float64)
-    mean = rows.mean(axis=0)
-    rows, others = rows - mean, others - mean
-    classes, numbers = np.unique(np.asarray(y), return_inverse=True)
-    targets = (numbers.reshape(-1)[:, None] == np.arange(len(classes))).astype(np.float64)
-    means = targets.mean(axis=0)
-    penalty = share * float(np.square(rows).sum())
-    if len(rows) <= rows.shape[1]:
-        products = rows @ rows.T
-        products[np.diag_indices_from(products)] += penalty
-        outputs = (others @ rows.T) @ np.linalg.solve(products, targets - means)
-    else:
-        products = rows.T @ rows
-        products[np.diag_indices_from(products)] += penalty
-        outputs = others @ np.linalg.solve(products, rows.T @ (targets - means))
-    labels: NDArray[Any] = classes[(outputs + means).argmax(axis=1)]
-    return labels
+def _class_losses(train: Features, test: Features) -> tuple[float, Bools, Bools]:
+    """The penalty of ridge regression to the classes, and which left-out and test images it classifies wrongly."""
+    data = centred_of(train.x[:], train.y, least=3, needed_for="leave-one-out ridge")
+    groups = groups_of(shared(train.together), len(data.y))
+    fit = ridge_of(data, groups, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    others = test.x[:] - np.asarray(train.x[:], np.float64).mean(axis=0)
+    on_test = data.classes[fit.outputs(others).argmax(axis=1)] != test.y
+    return fit.share, fit.left_out.argmax(axis=1) != data.y, on_test
 
 
 def _probed(

@@ -20,10 +20,10 @@ from .arrays import finite_numbers
 from .bootstrap import N_DRAWS, Interval, interval, surplus_variances
 from .classification import draw_weights, number_groups
 from .evaluating import SOURCE, Request, Rows, Writing, list_settings
-from .keeping import Kept
+from .keeping import Kept, describe
 from .measuring import LabelSetting, check_count, check_pair
 from .protocols import PROTOCOLS, Protocol
-from .saved_probes import SavedProbe, mean_of, origin_facts, versions
+from .saved_probes import make_probe
 from .transferability.components import Labelled
 from .transferability.leave_one_out import groups_of, ridge_of
 
@@ -47,7 +47,8 @@ class RidgeProbe:
     """Ridge regression to a number, on standardised features, with the penalty of the least leave-one-out error.
 
     After ``fit``: ``coef_`` (dim,) and ``intercept_`` of the features as they are, and ``report_`` with ``alpha``, the
-    penalty as scikit-learn has it, and the leave-one-out R2. ``device`` and ``seed`` change nothing.
+    penalty as scikit-learn has it, and the leave-one-out R2; ``left_out_`` (n,), each row's number without it or its
+    group. ``device`` and ``seed`` change nothing.
 
     >>> probe = RidgeProbe().fit(np.arange(12.0)[:, None], 2 * np.arange(12.0) + 1)
     >>> probe.predict([[20.0]]).round(2).tolist()
@@ -71,10 +72,11 @@ class RidgeProbe:
         z = (rows - mean) / scale
         z -= z.mean(axis=0)
         numbers, self.coef_ = groups_of(groups, len(rows)), np.zeros(rows.shape[1])
+        self.left_out_, self.share_ = np.full(len(rows), targets.mean()), 1.0
         if z.any() and np.ptp(targets) > 0:
             data = Labelled(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
             found = ridge_of(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
-            self.coef_ = found.weights[:, 0] / scale
+            self.coef_, self.left_out_, self.share_ = found.weights[:, 0] / scale, found.left_out[:, 0], found.share
             r2 = 1 - float(np.square(targets - found.left_out).mean() / targets.var())
             self.report_ = {"alpha": found.share * float(np.square(z).sum()), "left_out_r2": r2}
         self.intercept_ = float(targets.mean() - mean @ self.coef_)
@@ -246,33 +248,17 @@ def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:
 
 def _kept(fit: RidgeProbe, train: Features, test: Features, request: Request) -> Kept:
     """The probe with all labels, ready to save, and its metrics."""
-    centre, y = mean_of(train), get_numbers(test)
-    metrics = compute_number_metrics(
-        y, fit.predict(test.x), groups=test.groups, n_draws=request.n_bootstrap, seed=request.seed
-    )
-    about = {"protocol": PROTOCOL, "seed": request.seed, "n_train": len(train.y), "chosen": fit.report_}
-    about |= {"dataset": train.origin.dataset, "n_test": len(y), "versions": versions(), "metrics": metrics.as_dict()}
-    about["images_hash"] = {"train": train.origin.images_hash, "val": test.origin.images_hash}
-    probe = SavedProbe(
-        encoder=train.origin.encoder,
-        origin=origin_facts(train.origin),
-        kind="numbers",
-        classes=(train.target,),
-        coefficients=fit.coef_[None],
-        intercepts=np.array([fit.intercept_ + fit.coef_ @ centre]),
-        centre=centre,
-        about=about,
-    )
+    probe = make_probe(train, "numbers", (train.target,), fit.coef_[None], np.array([fit.intercept_]))
+    predicted, draws = fit.predict(test.x), request.n_bootstrap
+    metrics = compute_number_metrics(get_numbers(test), predicted, groups=test.groups, n_draws=draws, seed=request.seed)
+    probe.about.update(describe(train, test, metrics, protocol=PROTOCOL, seed=request.seed, chosen=fit.report_))
     return Kept(probe=probe, metrics=metrics)
 
 
 def make_number_rows(evaluation: RegressionEvaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """A measurement of each probe with its provenance, which has the other metrics."""
-    writing, protocol, rows = (
-        Writing(evaluation.train, evaluation.test, source, day),
-        evaluation.protocol,
-        dict[Any, Any](),
-    )
+    writing, protocol = Writing(evaluation.train, evaluation.test, source, day), evaluation.protocol
+    rows: dict[Any, Any] = {}
     for result in evaluation.settings:
         for seed, (found, report) in result.runs.items():
             row = writing.row(METRIC, result.setting.split, result.n_train, seed, found.unexplained, UNIT, protocol)

@@ -369,13 +369,27 @@ def probe_of(
     weights, intercepts = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
     if len(weights) == 1 and len(fitted.classes_) == 2:  # scikit-learn has the difference only
         weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
-    centre = mean_of(train)
     numbers = [int(number) for number in fitted.classes_]
+    names = tuple(train.classes[number] if train.classes else str(number) for number in numbers)
+    return make_probe(train, "classes", names, weights, intercepts, about=about)
+
+
+def make_probe(
+    train: Features,
+    kind: str,
+    classes: tuple[str, ...],
+    weights: Floats,
+    intercepts: Floats,
+    *,
+    about: Mapping[str, Any] | None = None,
+) -> SavedProbe:
+    """A probe of weights (n_classes, dim) and intercepts (n_classes,) of the features that ``train`` has."""
+    centre = mean_of(train)
     return SavedProbe(
         encoder=train.origin.encoder,
         origin=origin_facts(train.origin),
-        kind="classes",
-        classes=tuple(train.classes[number] if train.classes else str(number) for number in numbers),
+        kind=kind,
+        classes=classes,
         coefficients=weights,
         intercepts=intercepts + weights @ centre,
         centre=centre,
