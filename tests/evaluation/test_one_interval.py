@@ -11,7 +11,7 @@ from tests.each import for_each
 from tests.evaluation.test_risk_refits import Least
 from tests.planted_features import features
 from zoo.choosing.comparing import Look, error_of
-from zoo.evaluation.bootstrap import error_interval
+from zoo.evaluation.bootstrap import Interval, error_interval
 from zoo.evaluation.classification import classification_metrics
 from zoo.evaluation.layer_choice import errors
 from zoo.evaluation.measuring import measure_seeds
@@ -59,3 +59,11 @@ def test_intervals_of_an_error_hold_it_in_nineteen_of_twenty_sets_of_groups() ->
         found = error_interval(wrong, groups=np.repeat(np.arange(60), sizes))
         held += found.ci_low <= 20 <= found.ci_high  # type: ignore[operator]
     assert held >= 273  # 285 are expected; fewer than 273 with a probability of 1 %
+
+
+def test_a_raised_error_of_which_none_was_seen_has_no_lower_bound_and_unexplained_variance_no_upper_one() -> None:
+    raised = error_interval(np.zeros(7, dtype=bool)).moved(3.8)
+    assert (raised.value, raised.ci_low) == (3.8, 0.0) and raised.ci_high == pytest.approx(33.0, abs=0.1)
+    assert error_interval(np.ones(7, dtype=bool)).moved(3.8).ci_high == 100.0
+    unexplained = Interval(value=104.0, ci_low=99.0, ci_high=120.0)  # of a probe of numbers
+    assert unexplained.moved(0.0) == unexplained

@@ -90,11 +90,17 @@ class Interval:
     ci_high: float | None
 
     def moved(self, points: float = 0.0, *, times: float = 1.0) -> Interval:
-        """The same percentage so many times as high and so many points higher; none is above 100."""
+        """The same percentage so many times as high and so many points higher, by which none comes to be above 100.
+
+        An end at 0 stays, for nothing bounds the error from below where none was seen.
+
+        >>> Interval(value=0.0, ci_low=0.0, ci_high=29.0).moved(4.0)
+        Interval(value=4.0, ci_low=0.0, ci_high=33.0)
+        """
         value, low, high = (
-            one if one is None else min(times * one + points, 100.0) for one in (self.value, self.ci_low, self.ci_high)
+            one and min(times * one + points, max(one, 100.0)) for one in (self.value, self.ci_low, self.ci_high)
         )
-        return Interval(value=value or 0.0, ci_low=low, ci_high=high)
+        return Interval(value=value or min(points, 100.0), ci_low=low, ci_high=high)
 
 
 def columns_of(found: Interval | None, name: str, unit: str) -> dict[str, float | None]:
