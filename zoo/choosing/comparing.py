@@ -123,7 +123,14 @@ def compared(
 
 def error_of(look: Look, name: str) -> Interval:
     """The error of one contender on the images of a look, percent."""
-    return error_interval(look.wrong[name], groups=look.clusters)
+    return _own(look.wrong[name], look.clusters)
+
+
+def _own(wrong: Any, clusters: Any) -> Interval:
+    """Of losses of numbers, which are not counted, by the bootstrap."""
+    if wrong.dtype == bool:
+        return error_interval(wrong, groups=clusters)
+    return interval(100.0 * float(wrong.mean()), error_percent_draws(wrong[:, None], clusters, seed=0)[:, 0])
 
 
 def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interval:
@@ -243,7 +250,7 @@ def label_curve(
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
     found = continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
     points = [
-        replace(point, error=error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
+        replace(point, error=_own(table[:, some[0]], clusters)) if len(some) == 1 else point
         for point, some in zip(found.points, columns, strict=True)
     ]
     return replace(found, points=tuple(points))
