@@ -116,6 +116,17 @@ def test_sets_without_near_duplicates_hardly_ever_have_any() -> None:
     assert len(pairs_within(np.concatenate([flat, 9 + generator.standard_normal((200, 10))]))) <= 1
 
 
+def test_small_classes_far_from_the_others_are_no_near_duplicates() -> None:
+    n_found = 0
+    for number in range(20):
+        generator = np.random.default_rng(number)
+        centres = 10 * generator.standard_normal((40, 16))
+        shares = 1 / np.arange(1, 41) if number % 2 else np.ones(40)
+        z = centres[generator.choice(40, 400, p=shares / shares.sum())] + generator.standard_normal((400, 16))
+        n_found += bool(pairs_within(z))
+    assert n_found <= 2
+
+
 def test_exact_copies_are_told_apart_and_count_once() -> None:
     z = np.random.default_rng(5).standard_normal((60, 5))
     contents = np.arange(62, dtype=np.uint64)

@@ -121,7 +121,8 @@ class Ranking(Shown):
     @property
     def title(self) -> str:
         """What is expected, on which images."""
-        a_class = f"{self.n_labels / self.n_classes:,.4g} labels a class"
+        of_each = f"{self.n_labels / self.n_classes:,.4g}"
+        a_class = f"{of_each} label{'s' * (of_each != '1')} a class"
         return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
 
     def _caption(self) -> str:

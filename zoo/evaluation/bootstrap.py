@@ -92,12 +92,16 @@ class Interval:
     def moved(self, points: float = 0.0, *, times: float = 1.0) -> Interval:
         """The same percentage so many times as high and so many points higher.
 
-        It is 100 at most, unless its interval goes beyond that, as that of unexplained variance may.
+        It is 100 at most, unless its interval goes beyond that, as that of unexplained variance may. An end at 0 stays,
+        for nothing bounds the error from below where none was seen.
+
+        >>> Interval(value=0.0, ci_low=0.0, ci_high=29.0).moved(4.0)
+        Interval(value=4.0, ci_low=0.0, ci_high=33.0)
         """
         ends = (self.value, self.ci_low, self.ci_high)
         most = 100.0 if max(one or 0.0 for one in ends) <= 100 else np.inf
-        value, low, high = (one if one is None else min(times * one + points, most) for one in ends)
-        return Interval(value=value or 0.0, ci_low=low, ci_high=high)
+        value, low, high = (one and min(times * one + points, most) for one in ends)
+        return Interval(value=value or min(points, most), ci_low=low, ci_high=high)
 
 
 def columns_of(found: Interval | None, name: str, unit: str) -> dict[str, float | None]:

@@ -13,7 +13,9 @@ usual, in the mean over images with a common neighbour, D is smaller in proporti
 
 It cannot tell anything of fewer than :data:`FEWEST_NEAR` neighbours, of an image with k near duplicates or more, or of
 a set most of whose images have k / 2; a copy that is altered so much that others are as near is not seen. Where
-dimensions differ much within a set, few test images may have false pairs.
+dimensions differ much within a set, few test images may have false pairs. Where an image has fewer than k like it, as
+in a small class far from the others, its k-th neighbour is of another class: so the usual distance of a fifth neighbour
+over the set, in place of that, counts where it makes a pair less near. That fails where most have fewer than five.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ with requires_extra("evaluate", needed_for="Nearest neighbours"):
 
 SURER, FALSE_SHARE, FEW = 0.01, 0.05, 5
 N_NEAR, FEWEST_NEAR = 20, 5  # neighbours that are compared, and below which no pair is named
+_FAR = 30.0  # how many times the usual volume is that of an image whose last neighbour is not like it
 _BLOCK_BYTES = 1 << 26
 _FARTHEST = -60.0  # logarithm of a distance over that of the k-th neighbour, in place of that of 0
 
@@ -93,7 +96,12 @@ def _false_shares(distances: Array, rows: Array) -> Array:
     if distances.shape[1] >= FEWEST_NEAR and len(known):
         with np.errstate(divide="ignore"):
             logs = np.log(distances[known] / distances[known, -1:])
-        volumes = np.exp(logs[:, :-1] * _dimensions(np.maximum(logs, _FARTHEST), rows[known])[:, None])
+        dimensions = _dimensions(np.maximum(logs, _FARTHEST), rows[known])
+        volumes = np.exp(logs[:, :-1] * dimensions[:, None])
+        usual = float(np.median(distances[known, FEWEST_NEAR - 1]))
+        if usual > 0:  # of the set: images that have fewer like them have no last neighbour to be compared with
+            times = (distances[known, -1] / usual) ** dimensions * FEWEST_NEAR / distances.shape[1]
+            volumes = np.minimum(volumes * np.where(times > _FAR, times, 1.0)[:, None], 1.0)
         shares[known, :-1] = false_discovery_control(volumes, axis=None).reshape(volumes.shape)
     return shares
 
