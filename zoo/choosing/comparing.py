@@ -117,13 +117,15 @@ def compared(
     resampled = errors + moved
     chosen = resampled.argmin(axis=1)
     optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
-    own = {name: error_of(look, name) for name in names}
+    own = {name: error_of(look.wrong[name], look.clusters) for name in names}
     return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
-def error_of(look: Look, name: str) -> Interval:
-    """The error of one contender on the images of a look, percent."""
-    return error_interval(look.wrong[name], groups=look.clusters)
+def error_of(losses: Any, clusters: Any) -> Interval:
+    """The error of one probe on images, percent; of squared errors of numbers with ends of the bootstrap."""
+    if losses.dtype == bool:
+        return error_interval(losses, groups=clusters)
+    return interval(100.0 * float(losses.mean()), error_percent_draws(losses[:, None], clusters, seed=0)[:, 0])
 
 
 def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interval:
@@ -243,7 +245,7 @@ def label_curve(
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
     found = continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
     points = [
-        replace(point, error=error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
+        replace(point, error=error_of(table[:, some[0]], clusters)) if len(some) == 1 else point
         for point, some in zip(found.points, columns, strict=True)
     ]
     return replace(found, points=tuple(points))

@@ -611,7 +611,7 @@ class _Racing:
         error = behind = None
         verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
-            error = error_of(look, runner.name)
+            error = error_of(look.wrong[runner.name], look.clusters)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
             if not runner.failed and (runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)):
                 verdict = "worse"

@@ -90,9 +90,10 @@ class Interval:
     ci_high: float | None
 
     def moved(self, points: float = 0.0, *, times: float = 1.0) -> Interval:
-        """The same percentage so many times as high and so many points higher; none is above 100."""
+        """The same percentage so many times as high and so many points higher; none comes to be above 100."""
         value, low, high = (
-            one if one is None else min(times * one + points, 100.0) for one in (self.value, self.ci_low, self.ci_high)
+            one if one is None else min(times * one + points, max(one, 100.0))
+            for one in (self.value, self.ci_low, self.ci_high)
         )
         return Interval(value=value or 0.0, ci_low=low, ci_high=high)
 
