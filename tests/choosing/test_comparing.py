@@ -123,7 +123,7 @@ def test_draws_of_groups_vary_as_their_means_do() -> None:
 
 
 def test_no_error_has_an_interval_above_zero() -> None:
-    found = error_of(look_of({"a": np.zeros(100, bool)}), "a")
+    found = error_of(np.zeros(100, bool), None)
     assert (found.value, found.ci_low) == (0.0, 0.0)
     assert 1.0 < (found.ci_high or 0.0) < 4.0
 

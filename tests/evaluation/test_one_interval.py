@@ -39,7 +39,7 @@ def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of
     assert decompose(train, test, probe=Least, seed=9).intervals["full_shot_error"] == found
     assert classification_metrics(test.y, outputs, groups=test.groups, seed=3).metrics["error"] == found
     assert errors(wrong[:, None], groups=test.groups) == (found,)
-    assert error_of(look, "a") == found
+    assert error_of(look.wrong["a"], look.clusters) == found
 
 
 def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:
