@@ -224,6 +224,20 @@ def test_near_duplicates_and_copies_of_a_folder_are_told_in_pairs(tmp_path: Path
     assert "darker 03.png" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
+def test_copies_are_found_and_queries_answered_among_images_of_a_table_without_labels(tmp_path: Path) -> None:
+    images = open_images(SHAPES).val
+    for number in range(6):
+        images.images[number].save(tmp_path / f"{number}.png")
+    (tmp_path / "again.png").write_bytes((tmp_path / "0.png").read_bytes())
+    (tmp_path / "images.csv").write_text("image\n" + "".join(f"{n}.png\n" for n in (*range(6), "again")))
+    command = ["look", RESNET, str(tmp_path / "images.csv"), "--out", str(tmp_path / "out")]
+    (pair,) = [one for one in document(*command, "--duplicates")["pairs"] if one["is_copy"]]
+    assert (pair["image"], pair["nearest"], pair["label"]) == ("again.png", "0.png", None)
+    (tmp_path / "query.png").write_bytes((tmp_path / "1.png").read_bytes())
+    asked = document(*command, "--queries", str(tmp_path / "query.png"), "--nearest", "1")["pairs"]
+    assert [one["nearest"] for one in asked] == ["1.png"]
+
+
 def test_near_duplicates_say_in_which_parts_they_are(photos: Path, tmp_path: Path) -> None:
     for number in range(16):
         place = tmp_path / "birds" / ("train", "val")[number % 2] / ("ant", "bee")[number // 8]

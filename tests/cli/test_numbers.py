@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -96,6 +98,48 @@ def test_layers_are_chosen_by_the_variance_that_they_leave_unexplained(table: Pa
     assert document(*layers, "--n-images", "60", "--n-test", "20")["n_train"] == 60
     text = run(*layers, "--verbose").output
     assert "unexplained variance of ridge probes in percent" in text and "R2 on test images: " in text
+
+
+def test_a_choice_for_numbers_prints_the_unexplained_variance_that_zoo_evaluate_prints(table: Path) -> None:
+    race = document("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}")["race"]
+    how = ("--settings", "full", "--no-record")
+    for one in race["standings"]:
+        (measured,) = document("evaluate", one["name"], str(table), *AGE, *how)["evaluations"]
+        raised = race["optimism"] if one["verdict"] == "leader" else 0.0
+        assert one["error"]["value"] == pytest.approx(measured["errors"][0]["value"] + raised, abs=1e-3)
+        assert one["error"]["ci_low"] < one["error"]["value"] < one["error"]["ci_high"] < 60
+
+
+def test_a_probe_of_numbers_predicts_tables_and_lists_without_numbers(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "probe"
+    run("evaluate", ENCODER, str(table), *AGE, "--settings", "full", "--no-record", "--save", str(folder))
+    names = [f"{number:03}.png" for number in range(4)]
+    for file, lines in (
+        ("list.txt", names),
+        ("paths.csv", ["path", *names]),
+        ("blank.csv", ["Image Index", *names]),
+        ("kinds.csv", ["path,label", *(f"{name},{'ab'[at % 2]}" for at, name in enumerate(names))]),
+    ):
+        (table.parent / file).write_text("\n".join(lines) + "\n")
+        found = document("predict", str(folder), str(table.parent / file), "--device", "cpu")
+        assert [one["path"] for one in found["predictions"]] == names and found["metrics"] is None
+
+
+def test_features_of_images_with_numbers_are_written_with_the_numbers(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    run("features", ENCODER, str(table), *AGE, "--parquet", str(out), "--npy", str(tmp_path / "out.npy"))
+    ages = pd.read_csv(table)["age"].tolist()
+    assert pd.read_parquet(out)["label"].tolist() == ages
+    assert json.loads((tmp_path / "out.npy.json").read_text())["label"] == ages
+
+
+def test_too_few_images_with_numbers_are_refused_with_a_way_out_by_choose_and_evaluate(table: Path) -> None:
+    few = table.parent / "few.csv"
+    few.write_text("".join(table.read_text().splitlines(keepends=True)[:41]))
+    for verb in (["choose", str(few), "--encoders", ENCODER], ["evaluate", ENCODER, str(few)]):
+        text = run(*verb, *AGE, code=1).output
+        assert "32 training and 8 test images with numbers; expected at least 10 of both" in text
+        assert "--val-share" in text
 
 
 def test_what_needs_classes_refuses_numbers_in_a_sentence(table: Path, tmp_path: Path) -> None:

@@ -451,7 +451,7 @@ def test_lists_of_paths_and_labels_are_read(name: str, text: Any, listed: tuple[
 
 @for_each(
     [
-        ("list.txt", "a.png\n", "Line 1 of .* is 'a.png'; expected the path of an image and its label"),
+        ("list.txt", "a.png\n", "Line 1 of .* has no label, 'a.png'; expected the path of an image and its label"),
         ("list.txt", "nowhere.png 0\nnowhere2.png 1\n", "2 of 2 images .* are not there"),
         ("list.txt", "", "names no image with a label"),
         ("all.json", "{", "is no JSON"),

@@ -14,6 +14,7 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images
 from zoo.datasets.images import get_numbers, indicators_of
+from zoo.datasets.labels import are_measured, hint_at_numbers
 from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, QueryError
 
@@ -517,3 +518,13 @@ def test_a_second_column_that_is_called_like_labels_is_said(images: Path) -> Non
     file = table(images, rows(target=[i % 4 for i in range(40)]))
     assert "labels are those of the column 'label', not of 'target'" in notes_of(file)
     assert notes_of(file, label_column="label") == ()
+
+
+def test_many_numbers_under_the_name_label_are_said_to_be_classes_unless_they_count_from_0_or_1_or_are_codes() -> None:
+    ages, classes, codes = range(18, 90), range(100), [f"{code:05}" for code in range(115, 9000, 99)]
+    said = "the 72 numbers of 'label' were taken for classes; --target number predicts them as numbers"
+    assert hint_at_numbers(dict.fromkeys(map(str, ages), 1), "label") == [said]
+    assert not hint_at_numbers(dict.fromkeys(map(str, classes), 1), "label")
+    for name in ("label", "postcode"):
+        assert not hint_at_numbers(dict.fromkeys(codes, 1), name) and not are_measured(dict.fromkeys(codes, 1), name)
+    assert are_measured({f"{share / 10:.1f} %": 1 for share in range(400)}, "share")

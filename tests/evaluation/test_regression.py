@@ -159,7 +159,7 @@ def test_probes_of_classes_and_of_numbers_refuse_each_others_labels_and_too_litt
     with pytest.raises(DataError, match="are classes"):
         evaluate_numbers(replace(train, target=""), replace(test, target=""), REQUEST)
     few = pair(n=9)
-    with pytest.raises(DataError, match="has 9 images; expected at least 10"):
+    with pytest.raises(DataError, match="has 9 training and 200 test images with numbers; expected at least 10"):
         evaluate_numbers(*few, REQUEST)
     with pytest.raises(DataError, match="have one number"):
         compute_number_metrics([3.0, 3.0], [1.0, 2.0])

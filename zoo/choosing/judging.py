@@ -214,7 +214,10 @@ class Chunk:
 
 def _number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
     """The task of images that are labelled with numbers, whose ranges are visited alike."""
+    from ..evaluation.regression import require_enough  # which a plan for classes does without
+
     numbers, others = get_numbers(train), get_numbers(test)
+    require_enough(test.name, len(numbers), len(others))
     if not (spread := others.std()):
         raise DataError(f"All {len(others):,} test images of {test.name!r} have one number; expected different ones.")
     ends = np.unique(np.quantile(numbers, np.arange(1, _N_RANGES) / _N_RANGES))

@@ -22,6 +22,7 @@ from .measure_options import (
     SIDES,
     images_of_files,
     opened,
+    opened_any,
     skipped_notes,
     there,
 )
@@ -137,7 +138,8 @@ def look_command(
     asked = {name: options.pop(name) for name in _LOOKING}
     if finds_duplicates:
         refuse_idle(("queries", "k", *_OF_SAMPLES), "--duplicates compares all images with each other")
-    sides, is_labelled = _asked(paths, options)
+    needs_no_labels = finds_duplicates or not isinstance(asked["queries"], int)
+    sides, is_labelled = _asked(paths, options, needs_no_labels=needs_no_labels)
     everything = joined([one for name, one in sides.items() if name in ("", *SIDES[part])])
     queries = None
     if not isinstance(asked["queries"], int):
@@ -255,7 +257,9 @@ def _show_similar(
     print_notes([more, f"Written: {written[0]}", *notes], [how_to_read])
 
 
-def _asked(arguments: Sequence[str], options: dict[str, Any]) -> tuple[dict[str, ImageSet], bool]:
+def _asked(
+    arguments: Sequence[str], options: dict[str, Any], *, needs_no_labels: bool = False
+) -> tuple[dict[str, ImageSet], bool]:
     """Parts of the images, and whether they have labels: files, and folders with images directly in them, have none."""
     from ..datasets.folders import entries_of
     from ..datasets.imagefiles import images_among
@@ -266,7 +270,10 @@ def _asked(arguments: Sequence[str], options: dict[str, Any]) -> tuple[dict[str,
     if beside is None or images_among([one.name for one in beside], Counter()):
         found = images_of_files(arguments, options)
     if found is None:
-        data = opened(first, {"dataset": None, **options})
+        asked = {"dataset": None, **options}
+        data = opened_any([first], asked, is_new=False) if needs_no_labels else opened(first, asked)
+        if data.is_whole:
+            return {"": data.train}, False
         return {one: getattr(data, one) for one in SIDES["both"]}, True
     refuse_idle(("fold_labels",), "these images have no labels")
     return {"": replace(found[0], contents=contents_of_files(found[1]))}, False

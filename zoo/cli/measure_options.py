@@ -22,6 +22,7 @@ from ..datasets.opening import (
     has_columns,
     help_on,
     is_image_file,
+    is_image_folder,
     is_table,
     kept_options,
 )
@@ -460,7 +461,7 @@ def images_of_files(
     from ..datasets.folders import unlabelled_images
 
     first = arguments[0]
-    if len(arguments) == 1 and not (os.path.isdir(first) or is_image_file(first) or irregular(first)):
+    if len(arguments) == 1 and not (is_image_folder(first) or is_image_file(first) or irregular(first)):
         return None
     root, names, left_out = find_image_files(arguments)
     paths = [os.path.join(root, name) for name in names]

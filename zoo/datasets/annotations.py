@@ -38,7 +38,8 @@ def read_annotations(file: Path, *, is_unlabelled: bool = False) -> Table:
     table = _with_parts(read_table(file))
     if is_unlabelled and len(table.header) == 1 and table.header[0].lower().endswith(SUFFIXES):
         return _read_paths(file)  # without a line of names
-    return read_list(file) if len(table.header) == 1 and len(table.header[0].split()) > 1 else table
+    cells = [table.header[0], table.columns[0][0]] if len(table.header) == 1 else [""]  # a name may have blanks, too
+    return read_list(file) if all(" " in one and not one.lower().endswith(SUFFIXES) for one in cells) else table
 
 
 def read_list(file: Path) -> Table:
@@ -50,7 +51,9 @@ def read_list(file: Path) -> Table:
         path, tab, label = map(str.strip, line.partition("\t"))
         match = None if tab else _LIST_ROW.fullmatch(line.strip())
         if not label and match is None:
-            raise DataError(f"Line {number} of {file} is {line[:80]!r}; expected the path of an image and its label.")
+            raise DataError(
+                f"Line {number} of {file} has no label, {line[:80]!r}; expected the path of an image and its label."
+            )
         rows.append((path, label) if match is None else (match[1], match[2]))
         lines.append(number)
     if rows and {cell.casefold() for cell in rows[0]} <= _USUAL_HEADER:

@@ -30,6 +30,7 @@ _MISSING = frozenset(
 )
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]*,(?:[0-9]{1,2}|[0-9]{4,})|0,[0-9]{3})")  # 1,234 may be thousands
+_CODE = re.compile(r"0[0-9]+")  # such as 007 or a postcode
 _MOST_FRACTIONS = 30  # different numbers that may be classes, such as ratings by half stars
 _SHARE_OF_NUMBERS = 0.9  # of the labels of a column that measures something
 _FEWEST_NUMBERS = 3  # classes that are numbers, such as grades, of which a note is made
@@ -67,12 +68,12 @@ def missing_labels(labels: Collection[str]) -> set[str]:
 
 
 def read_number(text: str) -> float:
-    """The number that a text is, with a decimal point or comma; NaN if it is none.
+    """The number that a text is, with a decimal point or comma, in percent maybe; NaN if it is none.
 
-    >>> read_number("31.42"), read_number("-1e3"), read_number("31,42"), read_number("1,234"), read_number("1_0")
+    >>> read_number("31.42"), read_number("-1e3"), read_number("31,42 %"), read_number("1,234"), read_number("1_0")
     (31.42, -1000.0, 31.42, nan, nan)
     """
-    plain = plain_text(text)
+    plain = plain_text(text).removesuffix("%").rstrip()
     if _DECIMAL_COMMA.fullmatch(plain):
         plain = plain.replace(",", ".")
     return float(plain) if _DECIMAL.fullmatch(plain) else float("nan")
@@ -83,7 +84,7 @@ def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
 
     Numbers with fractions are, and whole ones unless the name of the column says that they stand for classes, or they
     are the first numbers from 0 or 1, as numbers of classes are, and the name is none of an amount. A few texts among
-    many numbers change nothing.
+    many numbers change nothing; numbers with zeros before them are codes.
 
     >>> are_measured({"31.42": 1, "27.1": 1, "44.9": 1}), are_measured({"0.5": 30, "1": 40}), are_measured({"7": 1})
     (True, False, False)
@@ -93,13 +94,17 @@ def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
     """
     numbers = {label: number for label in counts if isfinite(number := read_number(label))}
     values, n = set(numbers.values()), sum(counts.values())
-    if sum(counts[label] for label in numbers) < _SHARE_OF_NUMBERS * n:
+    if sum(counts[label] for label in numbers) < _SHARE_OF_NUMBERS * n or any(map(_CODE.fullmatch, counts)):
         return False
     if any(value % 1 for value in values):
         return len(values) > min(_MOST_FRACTIONS, n / 3)
-    are_first = max(values, default=0) - min(values, default=0) + 1 == len(values) and min(values, default=0) in (0, 1)
     is_amount, is_name = (bool(_words_of(name) & some) for some in (_AMOUNTS, _CLASS_WORDS))
-    return len(values) > _MOST_FRACTIONS and not is_name and (is_amount or not are_first)
+    return len(values) > _MOST_FRACTIONS and not is_name and (is_amount or not _are_first(values))
+
+
+def _are_first(values: Collection[float]) -> bool:
+    """Whether whole numbers are the first ones from 0 or 1, as numbers of classes are."""
+    return min(values, default=0) in (0, 1) and max(values, default=0) - min(values, default=0) + 1 == len(values)
 
 
 def _words_of(name: str) -> set[str]:
@@ -107,9 +112,13 @@ def _words_of(name: str) -> set[str]:
 
 
 def hint_at_numbers(counts: Mapping[str, int], name: str) -> list[str]:
-    """A note on labels that are numbers and were taken for classes, unless the name of their column says so."""
-    are_meant = _CLASS_WORDS & _words_of(name) or not all(isfinite(read_number(one)) for one in counts)
-    if len(counts) < _FEWEST_NUMBERS or are_meant:
+    """A note on labels that are numbers and were taken for classes, unless the name of their column says so.
+
+    Many that leave numbers out, or begin elsewhere than classes do, may be ages whatever the name is.
+    """
+    values = {read_number(one) for one in counts}
+    is_name = _CLASS_WORDS & _words_of(name) and (len(values) <= _MOST_FRACTIONS or _are_first(values))
+    if len(counts) < _FEWEST_NUMBERS or is_name or not all(map(isfinite, values)) or any(map(_CODE.fullmatch, counts)):
         return []
     return [f"the {len(counts):,} numbers of {name!r} were taken for classes; --target number predicts them as numbers"]
 

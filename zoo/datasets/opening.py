@@ -426,6 +426,11 @@ def is_image_file(text: str) -> bool:
     return os.path.isfile(text) and not text.lower().endswith((*ENDINGS, *_UNPACK))
 
 
+def is_image_folder(text: str) -> bool:
+    """Whether a text names a folder of image files, and not of shards."""
+    return os.path.isdir(text) and _kind_of_folder(Path(text)) == "FOLDER"
+
+
 def find_image_files(arguments: Sequence[str]) -> tuple[Path, list[str], Counter[str]]:
     """Images of files and of folders at any depth: what their paths are below, the paths, and what was left out.
 

@@ -511,12 +511,19 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
 
 def _target(table: Table, asked: Request, at: int | None, rows: NDArray[np.int64]) -> str:
     """The name of the column of labels if they are numbers, found or asked for; "" if they are classes or tags."""
-    if asked.label_kind == "number" and (at is None or asked.multi_label or asked.label_columns):
+    if asked.is_unlabelled or asked.label_kind == "class":
+        return ""
+    if asked.label_kind == "number" and (asked.multi_label or asked.label_columns):
         raise QueryError(
             f"Numbers of {table.file} were asked for, expected one column of them (--label-column), without "
             "--multi-label and --label-columns: a probe predicts one number per image."
         )
-    if at is None or asked.multi_label or asked.is_unlabelled or asked.label_kind == "class":
+    if asked.label_kind == "number" and at is None:
+        raise DataError(
+            f"{table.file} has no column of numbers under a usual name ({', '.join(LABEL_NAMES[:3])}); its columns are "
+            f"{table.listed()}: say which with --label-column, or label_column= in Python."
+        )
+    if at is None or asked.multi_label:
         return ""
     counts = Counter(table.cells(at, rows))
     known = {cell: counts[cell] for cell in counts.keys() - missing_labels(counts)}

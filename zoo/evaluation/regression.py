@@ -210,8 +210,7 @@ def evaluate_numbers(
     if shots := [one.name for one in wanted if one.n_per_class is not None]:
         raise QueryError(f"{shots[0]!r} is a number of labels per class, and these are numbers; expected full or P%.")
     check_pair(train, test, numbers=True)
-    if (few := min(len(train.y), len(test.y))) < FEWEST:
-        raise DataError(f"A part of {train.origin.dataset!r} has {few:,} images; expected at least {FEWEST} in both.")
+    require_enough(train.origin.dataset, len(train.y), len(test.y))
     results, left_out, y = list[RegressionSetting](), dict[str, str](), get_numbers(test)
     full = _fitted(train, len(train.y), seed=request.seed)
     for setting in sorted(wanted, key=lambda one: one.percent or 100):
@@ -237,6 +236,15 @@ def evaluate_numbers(
         copies=copies_of(train.contents, train.y, test.contents, test.y),
         groups=shared_groups(train.groups, test.groups),
     )
+
+
+def require_enough(dataset: str, n_train: int, n_test: int) -> None:
+    """Refuses parts with too few images of numbers."""
+    if min(n_train, n_test) < FEWEST:
+        raise DataError(
+            f"{dataset!r} has {n_train:,} training and {n_test:,} test images with numbers; expected at least {FEWEST} "
+            "of both: add images, or hold out another share of them (--val-share)."
+        )
 
 
 def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:

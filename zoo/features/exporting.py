@@ -1,11 +1,12 @@
 """Features as files for others: Parquet, or NumPy's .npy with a JSON file beside it; written whole, a shard at a time.
 
 The columns of Parquet are ``features``, a list of as many float32 as the encoder has dimensions; ``label``, int64, if
-there are labels; ``image``, its name, if names are known (bytes in it that are no UTF-8 are written as ``\\xNN``);
-``split``, if several parts of a data set are in one file; ``content`` and ``group``, uint64 hashes of what is in the
-image and of its group, if they are known. The metadata of the file have under ``zoo`` a JSON object with the origin of
-the features, pooling and size in pixels of the encoder's input, the names of the classes by their label, the tags of a
-multi-label set, the images that were skipped, and the hash of each shard.
+there are labels, or float64 if they are numbers such as ages; ``image``, its name, if names are known (bytes in it that
+are no UTF-8 are written as ``\\xNN``); ``split``, if several parts of a data set are in one file; ``content`` and
+``group``, uint64 hashes of what is in the image and of its group, if they are known. The metadata of the file have
+under ``zoo`` a JSON object with the origin of the features, pooling and size in pixels of the encoder's input, the
+names of the classes by their label, the tags of a multi-label set, the images that were skipped, and the hash of each
+shard.
 
 A file OUT.npy is float32 (n, dim); OUT.npy.json has the same object, and lists of the other columns, a value a row.
 """
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from ..cards.catalogue import catalogue
 from ..datasets.folders import joined
-from ..datasets.images import NO_LABEL
+from ..datasets.images import NO_LABEL, get_numbers
 from ..datasets.opening import open_any_images
 from ..errors import DataError, QueryError, StoreError
 from ..files import replaced
@@ -214,8 +215,9 @@ _TYPES = {"label": pa.int64(), "image": pa.string(), "split": pa.string(), "cont
 
 def _columns(parts: Sequence[Part], features: Features, rows: slice) -> dict[str, Any]:
     """What is known of some images, by the name of the column."""
+    labels = get_numbers(features) if features.target else features.y
     found = {
-        "label": features.y[rows] if features.classes or (features.y != NO_LABEL).any() else None,
+        "label": labels[rows] if features.classes or (features.y != NO_LABEL).any() else None,
         "image": list(map(_plain, features.names[rows])) or None,
         "split": [features.origin.split] * (rows.stop - rows.start) if len(parts) > 1 else None,
         "content": None if features.contents is None else features.contents[rows],
@@ -227,7 +229,8 @@ def _columns(parts: Sequence[Part], features: Features, rows: slice) -> dict[str
 def _write_parquet(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, path: Path) -> Iterator[int]:
     first = parts[0][0]
     known = _columns(parts, first, slice(0, 1))
-    types = [("features", pa.list_(pa.float32(), first.dim)), *((name, _TYPES[name]) for name in known)]
+    of_column = _TYPES | ({"label": pa.float64()} if first.target else {})
+    types = [("features", pa.list_(pa.float32(), first.dim)), *((name, of_column[name]) for name in known)]
     schema = pa.schema(types, metadata={"zoo": json.dumps(about, ensure_ascii=True)})
     with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False) as writer:
         for features, rows in _blocks(parts):
