@@ -137,6 +137,12 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 
+def labels_per_class(n_labels: int, n_classes: int) -> str:
+    """How many labels each class has, in words."""
+    short = f"{n_labels / n_classes:,.4g}"
+    return f"{short} label{'s' * (short != '1')} per class"
+
+
 def check_n_labels(n_labels: int) -> None:
     """Raise QueryError below one label a class, or above the whole training set."""
     if n_labels < FEWEST_LABELS:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..files import shipped_only
 from ..optional import requires_extra
 from ..results.rows import read_rows
@@ -377,8 +377,8 @@ def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
         caveats.append(
-            f"{n:,} labels are a {report.n_train / n:,.0f}th of the training set, the law was fitted down to a "
-            f"{known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
+            f"{counted(n, 'label is', 'labels are')} a {report.n_train / n:,.0f}th of the training set, the law was "
+            f"fitted down to a {known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:
         caveats.append(report.warning)

@@ -25,7 +25,7 @@ from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels,
 from ..cards.catalogue import catalogue
 from ..cards.gates import images_for
 from ..cards.schema import EncoderCard
-from ..errors import QueryError, UnknownName
+from ..errors import QueryError, UnknownName, counted
 from ..files import content_folder
 from ..results.derived import of_one_protocol, summaries
 from ..results.evidence import dataset_named, datasets, domain_named
@@ -380,7 +380,7 @@ def _like_kin(
             if len(kin) >= _FEWEST_KIN:
                 mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
-                source = f"nothing is known of it; the mean of {len(kin)} encoders of {words}"
+                source = f"nothing is known of it; the mean of {counted(len(kin), 'encoder')} of {words}"
                 found[name] = Expected(odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor)
                 break
     return found

@@ -88,8 +88,8 @@ class Task:
         unknown = np.setdiff1d(self.y_test, present)
         if len(unknown):
             raise DataError(
-                f"{int((self.y_test == unknown[0]).sum()):,} test images have the label {self._name(unknown[0])}, "
-                "which no training image has; expected every class among the training images."
+                f"The label {self._name(unknown[0])} is that of {int((self.y_test == unknown[0]).sum()):,} of the test "
+                "set and of no training image; expected every class among the training images."
             )
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened, there
 from .options import encoder_names, seed_option
 from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
@@ -152,7 +152,7 @@ def _written(report: LayersReport, path: Path) -> list[Path]:
 def _print(report: LayersReport) -> None:
     from ..evaluation.layer_figure import map_of
 
-    where = f"{report.n_train:,} training and {report.n_test:,} test images of {report.dataset}"
+    where = f"{report.n_train:,} training and {counted(report.n_test, 'test image')} of {report.dataset}"
     click.echo(f"\n{click.style(report.encoder, bold=True)} on {where}\n")
     click.echo("\n".join(_map_lines(report, map_of(report))))
     click.echo()
@@ -260,7 +260,7 @@ def sentences(report: LayersReport) -> list[str]:
     tied = "statistically tied with" if report.is_default_tied else "statistically different from"
     return [
         f"Expected on new images: {_points(choice.nested)} of error by {_named(chosen)} in place of the card's "
-        f"features, on {report.n_test:,} test images.",
+        f"features, on {counted(report.n_test, 'test image')}.",
         f"The card's features are {tied} the chosen ones on the test images{p}.",
     ]
 
@@ -270,8 +270,8 @@ def _details(report: LayersReport) -> list[str]:
     choice, chosen, n, said = report.choice, report.chosen, len(report.variants), []
     if choice.chosen != report.default:
         said.append(
-            f"the {report.n_train:,} training images that chose among {n} show {_points(choice.naive)}, which is "
-            "optimistic (selection)"
+            f"the {counted(report.n_train, 'training image')} that chose among {n} show {_points(choice.naive)}, which "
+            "is optimistic (selection)"
         )
         if report.probe_nested is not None:
             said.append(

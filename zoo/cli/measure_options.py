@@ -484,7 +484,7 @@ def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
     is_split = train.fingerprint != test.fingerprint
-    n = f"{len(train):,} training and {len(test):,} test images" if is_split else f"{len(train):,} images"
+    n = f"{len(train):,} training and {counted(len(test), 'test image')}" if is_split else counted(len(train), "image")
     known = f"{n} of {len(train.classes):,} {'numbers' if train.target else 'classes'}"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
@@ -589,7 +589,7 @@ def groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[st
     """Sentences on groups of images."""
     if groups is None:
         return []
-    intervals = f"intervals are over the {groups.n_test:,} groups of test images, not over images"
+    intervals = f"intervals are over the {counted(groups.n_test, 'group')} of test images, not over images"
     return [intervals] * has_intervals + groups.notes()
 
 

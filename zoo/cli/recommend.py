@@ -304,7 +304,7 @@ def _print(
     n_labels, ranked = answer.n_labels, answer.ranked
     shown, shows_costs = ranked[:top], asks_for_costs(constraints)
     kind = f"{answer.usual.kind}; lower is better."
-    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
+    title = f"Error of a linear probe with {counted(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
@@ -468,7 +468,7 @@ def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
         return f"agreement with the measured linear probe is not known: {n_pairs} encoders have both, of {FEWEST_PAIRS}"
     return (
         f"nine in ten reported accuracies differ from the measured linear probe by {points(agreement.low)} to "
-        f"{agreement.high:+.1f} points ({agreement.n} encoders with both)"
+        f"{agreement.high:+.1f} points ({counted(agreement.n, 'encoder')} with both)"
     )
 
 

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, TypeVar, overload
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import cache_folder, replaced, require_regular
 from ..optional import requires_extra
 from .imagefiles import RULES, Reading, Stored
@@ -395,7 +395,7 @@ class ImageSet:
         for what, values in one_each.items():
             if values is not None and len(values) != n:
                 raise DataError(
-                    f"The image set {self.name!r} has {n:,} images and {len(values):,} {what}; "
+                    f"The image set {self.name!r} has {counted(n, 'image')} and {len(values):,} {what}; "
                     f"expected one of its {what} an image."
                 )
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:

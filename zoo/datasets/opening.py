@@ -528,7 +528,7 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
         )
     refuse_absent(text)
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
-    hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
+    hint = f"Expected {', '.join(kinds)}; see 'zoo {'data' if kinds is KINDS else 'curve'} --help'."
     raise UnknownName(what, text, words, hint=hint)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, beside_the_first, indicators_of, together
 
@@ -95,7 +95,7 @@ class Subset:
         """The images themselves; DataError of an image set with another number of images."""
         if self.n_parent != len(images):
             raise DataError(
-                f"The subset {self.name!r} was made of {self.n_parent:,} images, but {images.name!r} has "
+                f"The subset {self.name!r} was made of {counted(self.n_parent, 'image')}, but {images.name!r} has "
                 f"{len(images):,}; make the subset of this image set again."
             )
         return images.subset(self.indices, split=f"{images.split} {self.name}")

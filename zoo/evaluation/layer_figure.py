@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import counted
 from ..optional import requires_extra
 from .drawing import FULL_WIDTH, SMALLEST, Figure, new_figure
 from .layers import LayersReport
@@ -76,7 +77,7 @@ def figure_of(report: LayersReport) -> Figure:
     caption = (
         f"Errors of ridge probes in percent, each of {report.n_train:,} training images of {report.dataset} classified "
         f"from all others; fewer is better. Box: the features of the card ({default.px} px); double box: what training "
-        f"images choose ({chosen.name}, {chosen.px} px), whose error on {report.n_test:,} other images is "
+        f"images choose ({chosen.name}, {chosen.px} px), whose error on {counted(report.n_test, 'other image')} is "
         f"{gain.value:+.1f} points from that of the card's (95 %: {gain.ci_low:+.1f} to {gain.ci_high:+.1f}). =: "
         "statistically tied with it there."
     )

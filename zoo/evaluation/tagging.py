@@ -98,7 +98,7 @@ def evaluate_tags(
         n_with = int(y[~out, number].sum())
         n_without = int((~out).sum()) - n_with
         if min(n_with, n_without) < FEWEST:
-            left_out[tag] = f"{n_with:,} training images have it and {n_without:,} do not, without those held out"
+            left_out[tag] = f"of the training images that are not held out {n_with:,} have it, {n_without:,} not"
             continue
         say(f"{tag} ({number + 1} of {len(train.tags)})")
         probe: Any = make()
