@@ -395,11 +395,11 @@ def refuse_idle_columns(images: str) -> None:
 
 
 def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of images: a path at which there is nothing is refused at once, before PyTorch is imported."""
+    """Callback of images: what is not there is refused at once, before PyTorch is imported."""
     from ..datasets.opening import refuse_absent
 
     for text in [value] if isinstance(value, str) else value:
-        refuse_absent(text)
+        refuse_absent(text, may_be_name=parameter.name == "words")
     return value
 
 
@@ -413,6 +413,7 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
     refuse_idle_columns(images)
     say(f"looking at {images}")
     data = open_images(images, **source_options(options))
+    refuse_idle_scale(data)
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     if data.train.target and not takes_numbers:
@@ -424,6 +425,12 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
     if tells:
         tell_first([data.train, data.val])
     return data
+
+
+def refuse_idle_scale(data: ImageData) -> None:
+    """Refuses ``--scale`` for images that it does nothing to."""
+    if not any(one.values for part in (data.train, data.val) for one in part.reading.stored.values()):
+        refuse_idle(("scale",), f"no image of {data.name!r} has values of more than 8 bits")
 
 
 def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -442,6 +449,7 @@ def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) 
         refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
     say(f"looking at {listed(images, 3)}")
     data = open_any_images(images, is_new=is_new, **source_options(options))
+    refuse_idle_scale(data)
     if data.is_whole:
         refuse_idle(("parts", *SPLIT_OPTIONS), "images without labels are not split")
     elif not data.is_split_here:

@@ -178,7 +178,7 @@ def data_of(
         advice = f": {label_notes(written)[0]}" if written else ""
         what = "tag" if train.tags else "class"
         raise DataError(
-            f"{counted(sum(n_val[name] for name in new), 'test image')} of {val.name!r} have a {what} that no training "
+            f"{val.name!r} has {counted(sum(n_val[name] for name in new), 'test image')} of a {what} that no training "
             f"image has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
     if train.classes != val.classes and not train.tags and not train.target:

@@ -259,7 +259,7 @@ def learning_curves(
         if unknown.size:
             n, name = int((test_labels == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
             raise DataError(
-                f"{counted(n, 'test image')} of {data.name!r} have the class {name!r}, which no training image has; "
+                f"{data.name!r} has {counted(n, 'test image')} of the class {name!r}, which no training image has; "
                 "expected every class in both."
             )
     work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)

@@ -367,7 +367,7 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
     train, validation = transfer.train, transfer.validation
     if len(train) < 2 or not len(validation):
         raise DataError(
-            f"There are {counted(len(train), 'image')} of {data.name!r} to train on and {len(validation)} to validate "
+            f"{data.name!r} has {counted(len(train), 'image')} to train on and {len(validation)} to validate "
             "on; expected at least 2 and 1, so ask for more labels."
         )
     device = device_for(encoder, how.device)
