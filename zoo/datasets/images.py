@@ -68,19 +68,23 @@ class Copies:
         if self.test_in_train:
             share = 100 * self.test_in_train / self.n_test
             notes.append(
-                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) are exact copies of training "
-                "images: what is measured on them is memory, and errors come out too low"
+                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) {_are_copies(self.test_in_train)} of "
+                "training images: what is measured on them is memory, and errors come out too low"
             )
         for n, n_all, part in (
             (self.within_train, self.n_train, "training"),
             (self.within_test, self.n_test, "test"),
         ):
             if n:
-                notes.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
+                notes.append(f"{n:,} of {n_all:,} {part} images {_are_copies(n)} of other {part} images")
         if self.in_two_classes:
             images = "1 image stands" if self.in_two_classes == 1 else f"{self.in_two_classes:,} images stand"
             notes.append(f"{images} in more than one class")
         return notes
+
+
+def _are_copies(n: int) -> str:
+    return "is an exact copy" if n == 1 else "are exact copies"
 
 
 def copies_of(
