@@ -45,7 +45,7 @@ _LAST_SECTIONS = ("weights", "licence")
 _OF_CARD = {
     "top1_percent": "accuracy with all labels",
     "top1_percent_with_1_percent_labels": "with 1 % of the labels",
-    "top1_percent_with_5_shot": "with 5 labels a class",
+    "top1_percent_with_5_shot": "with 5 labels per class",
 }
 _UP = [up for _, up in LINEAGE.values()]
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none

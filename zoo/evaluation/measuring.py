@@ -84,7 +84,7 @@ def label_setting(name: str) -> LabelSetting:
     Parameters
     ----------
     name : str
-        "full" or "100%", any "K-shot" (labels a class) or any "P%" of the labels.
+        "full" or "100%", any "K-shot" (labels per class) or any "P%" of the labels.
 
     Raises
     ------
@@ -107,8 +107,8 @@ def label_setting(name: str) -> LabelSetting:
         plain = f"{Decimal(share[1]).normalize():f}%"
         return LabelSetting(name=plain, split=f"train {plain} -> val", percent=float(share[1]))
     raise QueryError(
-        f"There is no label setting {name!r}; expected 'full', labels a class as in '30-shot', or a share above 0 and "
-        "at most 100 % as in '1%'."
+        f"There is no label setting {name!r}; expected 'full', labels per class as in '30-shot', or a share above 0 "
+        "and at most 100 % as in '1%'."
     )
 
 

@@ -229,11 +229,11 @@ def label_setting(setting: Setting) -> str:
     """How many labels the probe had, in words.
 
     >>> [label_setting(setting) for setting in SETTINGS[:2]]
-    ['100% of the labels', '30 labels a class']
+    ['100% of the labels', '30 labels per class']
     """
     if setting.name.endswith("%"):
         return f"{setting.name} of the labels"
-    return f"{setting.name.removesuffix('-shot')} labels a class"
+    return f"{setting.name.removesuffix('-shot')} labels per class"
 
 
 def _source(card: EncoderCard, believable: Summary) -> str:
