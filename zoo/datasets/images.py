@@ -69,7 +69,8 @@ class Copies:
             share = 100 * self.test_in_train / self.n_test
             notes.append(
                 f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) "
-                f"{_are_copies(self.test_in_train)} of training images: what is measured on them is memory, and errors come out too low"
+                f"{_are_copies(self.test_in_train)} of training images: what is measured on them is memory, and errors "
+                "come out too low"
             )
         for n, n_all, part in (
             (self.within_train, self.n_train, "training"),
