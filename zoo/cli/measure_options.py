@@ -399,7 +399,7 @@ def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     from ..datasets.opening import refuse_absent
 
     for text in [value] if isinstance(value, str) else value:
-        refuse_absent(text, may_be_name=parameter.name == "words")
+        refuse_absent(text, may_be_name=parameter.nargs == -1)
     return value
 
 

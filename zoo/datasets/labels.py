@@ -178,8 +178,8 @@ def data_of(
         advice = f": {label_notes(written)[0]}" if written else ""
         what = "tag" if train.tags else "class"
         raise DataError(
-            f"{val.name!r} has {counted(sum(n_val[name] for name in new), 'test image')} of a {what} that no training "
-            f"image has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
+            f"{sum(n_val[name] for name in new):,} test images of {val.name!r} have a {what} that no training image "
+            f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
     if train.classes != val.classes and not train.tags and not train.target:
         place = {name: i for i, name in enumerate(train.classes)}
@@ -258,14 +258,14 @@ def find_doubts(data: ImageData) -> list[str]:
         doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {names}")
     if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
         doubts.append(
-            f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not "
-            "the task; --target number predicts numbers"
+            f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task; --target "
+            "number predicts numbers"
         )
     if not n_of:
         return []
     most, least = max(n_of, key=n_of.__getitem__), min(n_of, key=n_of.__getitem__)
     if n_of[most] >= 100 * n_of[least]:
-        doubts.append(f"{most!r} has {counted(n_of[most], 'image')}, {least!r} {n_of[least]:,}")
+        doubts.append(f"{most!r} has {n_of[most]:,} images, {least!r} {n_of[least]:,}")
     if 2 * len(n_of) > sum(n_of.values()):
-        doubts.append(f"{counted(sum(n_of.values()), 'image')} of {len(n_of):,} classes, fewer than two images each")
+        doubts.append(f"{sum(n_of.values()):,} images have {len(n_of):,} classes, fewer than two images each")
     return doubts

@@ -19,10 +19,10 @@ from ..optional import requires_extra
 from ..results.rows import Measurement
 from .classification import Tagging, tag_metrics
 from .evaluating import SOURCE, Request, Writing, probe_maker
-from .keeping import Kept
+from .keeping import Kept, describe
 from .measuring import TUNING_SHARE, check_pair
 from .protocols import Protocol, protocol_named
-from .saved_probes import SavedProbe, mean_of, origin_facts, versions
+from .saved_probes import make_probe
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -93,12 +93,11 @@ def evaluate_tags(
     make = probe_maker(protocol, device=request.device, seed=request.seed)
     weights, intercepts, chosen, left_out, open_ends = [], [], {}, {}, []
     x = np.asarray(train.x[:])
-    centre = mean_of(train)
     for number, tag in enumerate(train.tags):
         n_with = int(y[~out, number].sum())
         n_without = int((~out).sum()) - n_with
         if min(n_with, n_without) < FEWEST:
-            left_out[tag] = f"of the training images that are not held out {n_with:,} have it, {n_without:,} not"
+            left_out[tag] = f"{n_with:,} training images have it and {n_without:,} do not, without those held out"
             continue
         say(f"{tag} ({number + 1} of {len(train.tags)})")
         probe: Any = make()
@@ -116,16 +115,7 @@ def evaluate_tags(
             f"{FEWEST} without; expected one at least to learn."
         )
     learned = [number for number, tag in enumerate(train.tags) if tag in chosen]
-    coefficients = np.stack(weights)
-    probe_kept = SavedProbe(
-        encoder=train.origin.encoder,
-        origin=origin_facts(train.origin),
-        kind="tags",
-        classes=tuple(chosen),
-        coefficients=coefficients,
-        intercepts=np.array(intercepts) + coefficients @ centre,
-        centre=centre,
-    )
+    probe_kept = make_probe(train, "tags", tuple(chosen), np.stack(weights), np.array(intercepts))
     metrics = tag_metrics(
         y_test[:, learned],
         probe_kept.predict_proba(test),
@@ -133,19 +123,8 @@ def evaluate_tags(
         groups=test.groups,
         seed=request.seed,
     )
-    probe_kept.about.update(
-        protocol=protocol.name,
-        seed=request.seed,
-        n_train=len(train.y),
-        n_tuning=int(out.sum()),
-        chosen={"C": chosen},
-        left_out=left_out,
-        dataset=train.origin.dataset,
-        images_hash={"train": train.origin.images_hash, "val": test.origin.images_hash},
-        n_test=len(test.y),
-        versions=versions(),
-        metrics=metrics.as_dict(),
-    )
+    known = {"protocol": protocol.name, "seed": request.seed, "n_tuning": int(out.sum()), "chosen": {"C": chosen}}
+    probe_kept.about.update(describe(train, test, metrics, left_out=left_out, **known))
     return TagEvaluation(
         train=train,
         test=test,
