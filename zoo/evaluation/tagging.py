@@ -19,10 +19,10 @@ from ..optional import requires_extra
 from ..results.rows import Measurement
 from .classification import Tagging, tag_metrics
 from .evaluating import SOURCE, Request, Writing, probe_maker
-from .keeping import Kept, describe
+from .keeping import Kept
 from .measuring import TUNING_SHARE, check_pair
 from .protocols import Protocol, protocol_named
-from .saved_probes import make_probe
+from .saved_probes import SavedProbe, mean_of, origin_facts, versions
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -93,6 +93,7 @@ def evaluate_tags(
     make = probe_maker(protocol, device=request.device, seed=request.seed)
     weights, intercepts, chosen, left_out, open_ends = [], [], {}, {}, []
     x = np.asarray(train.x[:])
+    centre = mean_of(train)
     for number, tag in enumerate(train.tags):
         n_with = int(y[~out, number].sum())
         n_without = int((~out).sum()) - n_with
@@ -115,7 +116,16 @@ def evaluate_tags(
             f"{FEWEST} without; expected one at least to learn."
         )
     learned = [number for number, tag in enumerate(train.tags) if tag in chosen]
-    probe_kept = make_probe(train, "tags", tuple(chosen), np.stack(weights), np.array(intercepts))
+    coefficients = np.stack(weights)
+    probe_kept = SavedProbe(
+        encoder=train.origin.encoder,
+        origin=origin_facts(train.origin),
+        kind="tags",
+        classes=tuple(chosen),
+        coefficients=coefficients,
+        intercepts=np.array(intercepts) + coefficients @ centre,
+        centre=centre,
+    )
     metrics = tag_metrics(
         y_test[:, learned],
         probe_kept.predict_proba(test),
@@ -123,8 +133,19 @@ def evaluate_tags(
         groups=test.groups,
         seed=request.seed,
     )
-    known = {"protocol": protocol.name, "seed": request.seed, "n_tuning": int(out.sum()), "chosen": {"C": chosen}}
-    probe_kept.about.update(describe(train, test, metrics, left_out=left_out, **known))
+    probe_kept.about.update(
+        protocol=protocol.name,
+        seed=request.seed,
+        n_train=len(train.y),
+        n_tuning=int(out.sum()),
+        chosen={"C": chosen},
+        left_out=left_out,
+        dataset=train.origin.dataset,
+        images_hash={"train": train.origin.images_hash, "val": test.origin.images_hash},
+        n_test=len(test.y),
+        versions=versions(),
+        metrics=metrics.as_dict(),
+    )
     return TagEvaluation(
         train=train,
         test=test,
