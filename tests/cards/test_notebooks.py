@@ -151,7 +151,7 @@ def test_a_recommendation_is_the_ranking_of_the_command_with_a_frame_and_a_plot(
     assert (
         list(frame["rank"]) == list(range(1, len(found.ranked) + 1)) and frame["error_percent"].is_monotonic_increasing
     )
-    assert frame["encoder"][0] in found._repr_html_() and "50 labels a class" in found._repr_html_()
+    assert frame["encoder"][0] in found._repr_html_() and "50 labels per class" in found._repr_html_()
     assert len(found.plot(most=5).get_yticks()) == 5
     evil = replace(found, ranked=[replace(found.ranked[0], card=replace(found.ranked[0].card, id=EVIL))])
     assert "<script" not in evil._repr_html_()

@@ -62,7 +62,7 @@ def test_the_next_command_runs_without_the_network_and_without_a_probe_of_all_la
     monkeypatch.setattr(LogisticProbe, "fit", fit)
     words = shlex.split(chosen["commands"]["evaluate"].replace("DIR", str(tmp_path / "probe")))
     (found,) = document(*words[1:])["evaluations"]
-    assert max(fitted) <= 15 < 48  # of five labels a class at most
+    assert max(fitted) <= 15 < 48  # of five labels per class at most
     raised = chosen["race"]["standings"][0]["error"]["value"] - chosen["race"]["optimism"]  # for having been chosen
     assert found["errors"][-1]["value"] == pytest.approx(raised)
     assert Path(found["saved"], "probe.json").is_file()

@@ -222,7 +222,7 @@ def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
 def test_what_others_measured_of_one_encoder_is_short_and_apart_from_what_authors_say() -> None:
     reported, others = run("show", "dinov2_vitB14").stdout.split("Measured by others")
     assert "84.5 %" in reported and "cifar-10-clustering" not in reported
-    assert "16 labels a class; 21 data sets. Natural: imagenet-1k 75.9, caltech-101 89.4; " in others
+    assert "16 labels per class; 21 data sets. Natural: imagenet-1k 75.9, caltech-101 89.4; " in others
     assert "roxford-hard-retrieval 26.9*!" in others and "*! mAP@5" in others
     assert "zoo results dinov2_vitB14 --reported" in others
     assert "pooled otherwise: projected to the space of texts" in run("show", "clip_vitB16").stdout
@@ -239,7 +239,7 @@ def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
     assert all(set(one["numbers"]) == set(pair) for one in records)
     (eurosat,) = [one for one in records if one["dataset"] == "eurosat"]
     assert eurosat["numbers"]["dinov2_vitB14"] == {"value": 81.6556, "features": "", "doubt": ""}
-    assert (eurosat["domain"], eurosat["origin"], eurosat["setting"]) == ("satellite", "mteb", "16 labels a class")
+    assert (eurosat["domain"], eurosat["origin"], eurosat["setting"]) == ("satellite", "mteb", "16 labels per class")
     assert document("compare", "dino_vitS16", "mae_vitB16")["measured_by_others"] == []
 
 

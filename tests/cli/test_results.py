@@ -146,7 +146,7 @@ def test_what_others_measured_on_a_data_set_is_a_table_a_protocol_best_first() -
     shown = run("results", "--dataset", "EuroSAT", "--limit", "3")
     head, *blocks = shown.stdout.split("\n\n")
     assert head.startswith("Measured by others on EuroSAT: satellite, 10 classes, 5,400 images, accuracy")
-    assert blocks[1].startswith("few-shot, MTEB: top-1 accuracy, percent, higher is better; setting: 16 labels a class")
+    assert "few-shot, MTEB: top-1 accuracy, percent, higher is better; setting: 16 labels per class" in blocks[1]
     assert "setting: 10 labels per class, VTAB's training split" in blocks[0]
     assert [block.count("\n") for block in blocks] == [4, 4, 4, 4, 4, 5]  # a title, names of columns, three encoders
     for block in blocks:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import REPOSITORY, Run
 from zoo.cli import zoo
 from zoo.errors import counted, spanned
 
@@ -52,3 +53,22 @@ def test_a_named_encoder_that_a_constraint_leaves_out_is_named(tmp_path: Path) -
     named = "pocket_simclr_rn_shapes,pocket_simclr_vit_shapes"
     text = said("choose", "digits", "--encoders", named, "--max-dim", "60", "--dry-run", "--out", str(tmp_path))
     assert "Left out: pocket_simclr_vit_shapes, --max-dim 60." in text
+
+
+@pytest.mark.parametrize("verb", ["data", "choose", "evaluate", "layers", "features", "look", "metric rankme"])
+def test_a_scale_that_does_nothing_is_refused_by_its_name(verb: str) -> None:
+    encoder = [] if verb in ("data", "choose") else ["pocket_simclr_rn_shapes"]
+    text = said(*verb.split(), *encoder, "digits", "--scale", "0,100")
+    assert text == (
+        "Error: --scale 0,100 has no effect: no image of 'digits' has values of more than 8 bits; leave it out."
+    )
+
+
+def test_a_misspelt_image_set_is_answered_shortly_and_without_torch(run_apart: Run) -> None:
+    script = (
+        "import sys; from click.testing import CliRunner; from zoo.cli import zoo; "
+        "done = CliRunner().invoke(zoo, ['evaluate', 'pocket_simclr_rn_shapes', 'digit']); "
+        "print('torch' in sys.modules, done.output)"
+    )
+    text = run_apart(script, path=[REPOSITORY]).stdout
+    assert text.startswith("False Error: There is no image set named 'digit'; did you mean digits?") and len(text) < 400

@@ -101,7 +101,7 @@ def same_parts(root: Path) -> None:
     [
         (shutil.rmtree, "There is no image set|no folder"),
         (lambda root: [shutil.rmtree(root / part) for part in ("train", "val")], "no image in a folder of a class"),
-        (lambda root: put(root / "train" / "1.png"), "1 images outside a folder of a class, such as '1.png'"),
+        (lambda root: put(root / "train" / "1.png"), "1 image outside a folder of a class, such as '1.png'"),
         (lambda root: shutil.rmtree(root / "val"), "has train/ but none of val/"),
         (lambda root: (root / "train" / "emu").mkdir(), "1 of 3 class folders .* the first is 'emu'"),
         (lambda root: put(root / "val" / "emu" / "1.png"), "1 test images of 'pets' have a class .* 'emu'"),

@@ -163,7 +163,7 @@ def test_the_help_of_the_command_line_lists_the_kinds_without_numpy(run_apart: R
 
 @for_each(["digit", "", "imagenet"])
 def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
-    with pytest.raises(UnknownName, match=r"Expected digits .*shapes.*FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
+    with pytest.raises(UnknownName, match=r"Expected digits, shapes, FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
         open_images(spec)
 
 

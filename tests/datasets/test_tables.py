@@ -257,9 +257,7 @@ def test_a_row_that_repeats_another_counts_once_and_one_that_contradicts_is_refu
     assert found.train.reading.notes == ("3 rows repeat an earlier one and are left out",)
     for other in ({"label": "emu"}, {"split": "test"}, {"patient": "other"}):
         contrary = [*given, given[5] | other, given[5]]
-        with pytest.raises(
-            DataError, match=r"1 rows of .* with another label, part or group, .* in the lines 7 and 42"
-        ):
+        with pytest.raises(DataError, match=r"1 row with .* another label, part or group, .* in the lines 7 and 42"):
             open_images(table(images, contrary), group="patient")
     assert len(open_images(table(images, [*given, given[5] | {"label": "CAT"}]), fold_labels=True).train) == 20
 

@@ -39,7 +39,7 @@ def test_two_spellings_are_one_setting(name: str, same_as: str) -> None:
 @for_each(["", "0-shot", "03-shot", "0%", "101%", "-1%", "half", "1.5-shot", "%"])
 def test_another_name_is_refused_in_one_sentence(name: str) -> None:
     with pytest.raises(
-        QueryError, match=r"There is no label setting .* expected 'full', labels a class as in '30-shot'"
+        QueryError, match=r"There is no label setting .* expected 'full', labels per class as in '30-shot'"
     ):
         label_setting(name)
 

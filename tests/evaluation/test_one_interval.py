@@ -74,13 +74,6 @@ def test_intervals_of_an_error_hold_it_in_nineteen_of_twenty_sets_of_groups() ->
     assert held >= 273  # 285 are expected; fewer than 273 with a probability of 1 %
 
 
-def test_losses_of_numbers_are_not_counted_as_wrong_images() -> None:
-    losses = np.random.default_rng(3).chisquare(1, 300) * 0.3
-    found = error_of(Look(1, 10, 300, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
-    assert found.value == pytest.approx(100 * losses.mean()) and found.ci_high < 45  # type: ignore[operator]
-    assert found.ci_low > 20  # type: ignore[operator]
-
-
 def test_a_raised_error_of_which_none_was_seen_has_no_lower_bound_and_unexplained_variance_no_upper_one() -> None:
     raised = error_interval(np.zeros(7, dtype=bool)).moved(3.8)
     assert (raised.value, raised.ci_low) == (3.8, 0.0) and raised.ci_high == pytest.approx(33.0, abs=0.1)

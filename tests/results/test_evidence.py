@@ -58,7 +58,7 @@ def test_every_row_has_its_data_set_origin_and_setting_and_every_encoder_its_car
     numbers = [one for one in reported_numbers() if origin_of(one)]
     assert {one.dataset for one in numbers} <= {*datasets(), "38 data sets"}
     assert {origin_of(one) for one in numbers} == {*origins()}
-    assert "16 labels a class" in {setting_of(one) for one in numbers}
+    assert "16 labels per class" in {setting_of(one) for one in numbers}
     rows = [line.split("\t") for line in (FOLDER / "encoders.tsv").read_text().splitlines()[1:]]
     assert {row[0] for row in rows} == {*origins()}
     assert {row[2] for row in rows if row[2]} <= {*catalogue().with_unlisted}

@@ -93,7 +93,7 @@ def test_features_that_cannot_be_decomposed_are_refused_in_a_sentence() -> None:
         (train, features(broken, test.y, split="val"), r"The image 'val/5.png' .* has features that are not"),
         (*ones, "All 9 training images have the label 'class 0'"),
         (fewer, test, "20 test images have the label 'class 3', which no training image has"),
-        (unlabelled, test, r"1 images .* have no label, the first is the image 'train/7\.png'"),
+        (unlabelled, test, r"1 image .* has no label, the first is the image 'train/7\.png'"),
     ]
     for one, other, words in cases:
         with pytest.raises(DataError, match=words):

@@ -123,7 +123,7 @@ def test_rows_that_contradict_the_repository_are_refused(repository: Path) -> No
     theirs = {replace(BASE, value=13.0): TOLD | {"weights_hash": "b2"}}
     record(theirs, folder=repository / "results" / "measured", alone=True)
     commit(repository)
-    with pytest.raises(ResultsError, match=r"1 rows contradict those of .*weights_hash"):
+    with pytest.raises(ResultsError, match=r"1 row contradicts those of .*weights_hash"):
         submit(repository, source="Ann")
     assert git(repository, "branch", "--list") == "* main\n"
 

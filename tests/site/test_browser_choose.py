@@ -149,7 +149,7 @@ def test_an_address_may_hold_anything(open_page: OpenPage) -> None:
         "&device=abacus&speed=9&against=speed"
     )
     assert {*shown(page)} == {*everybody}
-    assert "on ImageNet-1K with 1,281 labels a class" in page.locator("#answer").inner_text()
+    assert "on ImageNet-1K with 1,281 labels per class" in page.locator("#answer").inner_text()
     assert page.get_by_label("Licence of the weights").input_value() == ""
     assert "npidpp_rn50w2" not in shown(page)
     page.get_by_label("also encoders whose weights are gone").check()

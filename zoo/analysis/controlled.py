@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..optional import requires_extra
 from .columns import Estimate
 from .linear import OlsFit, design_of, fit_ols
@@ -201,9 +201,9 @@ def _used_rows(
     if frame.empty:
         also = f" and {', '.join(together[1:])}" if len(together) > 1 else ""
         raise QueryError(
-            f"{treatment} varies in no group of the {int(usable.sum())} encoders with it and {outcome}: no two are "
-            f"equal in every core choice but {treatment}{also}; expected such a pair, so add encoders or let more "
-            "columns vary."
+            f"{treatment} varies in no group of the {counted(int(usable.sum()), 'encoder')} with it and {outcome}: no "
+            f"two are equal in every core choice but {treatment}{also}; expected such a pair, so add encoders or let "
+            "more columns vary."
         )
     counts = {
         f"{outcome} missing": int((~measured).sum()),
@@ -221,5 +221,5 @@ def _unit(table: StudyTable, outcome: str) -> str:
 def _with_repeats(estimate: Estimate, n_encoders: int) -> Estimate:
     if estimate.n == n_encoders:
         return estimate
-    repeated = f"{estimate.n} rows of {n_encoders} encoders"
+    repeated = f"{counted(estimate.n, 'row')} of {counted(n_encoders, 'encoder')}"
     return replace(estimate, note=f"{repeated}; {estimate.note}" if estimate.note else repeated)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..optional import requires_extra
 from .columns import Estimate
 
@@ -108,10 +108,10 @@ def correlations(
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
     if n < FEWEST_ENCODERS:
-        raise QueryError(f"A correlation ({term}) has {n} rows, expected at least 5; measure more encoders.")
+        raise QueryError(f"A correlation ({term}) has {counted(n, 'row')}, expected at least 5; measure more encoders.")
     for name, values in pairs.items():
         if never_varies(values):
-            raise QueryError(f"The {name} column of a correlation ({term}) never varies over {n} rows.")
+            raise QueryError(f"The {name} column of a correlation ({term}) never varies over {counted(n, 'row')}.")
     pearson = stats.pearsonr(pairs["first"], pairs["second"])
     tau = stats.kendalltau(pairs["first"], pairs["second"])
     low, high = _kendall_interval(float(tau.statistic), n)
@@ -165,7 +165,7 @@ def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Est
     if len(set(codes)) < 2 or len(set(codes)) == len(codes):  # clustering then says nothing, or nothing new
         return None
     fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    method = f"mean, standard errors clustered in {len(set(codes))} groups"
+    method = f"mean, standard errors clustered in {counted(len(set(codes)), 'group')}"
     return mean.with_value(mean.value, fit.conf_int(alpha=_LEVEL)[0], p=fit.pvalues[0], method=method)
 
 

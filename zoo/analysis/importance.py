@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
@@ -317,7 +317,7 @@ def _difference(importance: Importance, term: str, first: Array, second: Array) 
         unit=STUDY_COLUMNS[importance.outcome].unit,
         outcome=importance.outcome,
         method="difference of mean SHAP values",
-        note=f"{len(first)} against {len(second)} encoders",
+        note=f"{len(first)} against {counted(len(second), 'encoder')}",
     )
 
 

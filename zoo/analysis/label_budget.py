@@ -112,12 +112,12 @@ class ImageNetBudget:
         """The translation as a sentence."""
         a_class = f"{self.asked:,} labels of {self.n_classes:,} classes are {_short(self.labels_per_class)} a class"
         if self.is_capped:
-            return f"{a_class}; ImageNet has 1,281 a class on average, so that all of its labels stand for them."
+            return f"{a_class}; ImageNet has 1,281 per class on average, so that all of its labels stand for them."
         return f"{a_class}, as are {self.n_labels:,} labels of ImageNet's {N_CLASSES:,} classes."
 
 
 def imagenet_budget(n_labels: int, n_classes: int) -> ImageNetBudget:
-    """Translates a budget by labels a class; QueryError below one label a class, or below two classes.
+    """Translates a budget by labels per class; QueryError below one label per class, or below two classes.
 
     >>> imagenet_budget(2_000, 20).n_labels, imagenet_budget(5_000, 2).n_labels
     (100000, 1281167)
@@ -137,8 +137,14 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 
+def labels_per_class(n_labels: int, n_classes: int) -> str:
+    """How many labels each class has, in words."""
+    short = f"{n_labels / n_classes:,.4g}"
+    return f"{short} label{'s' * (short != '1')} per class"
+
+
 def check_n_labels(n_labels: int) -> None:
-    """Raise QueryError below one label a class, or above the whole training set."""
+    """Raise QueryError below one label per class, or above the whole training set."""
     if n_labels < FEWEST_LABELS:
         raise QueryError(
             f"Got {n_labels:,} labels, expected at least {FEWEST_LABELS:,}: ImageNet has 1,000 classes, "

@@ -4,7 +4,7 @@ The scaling law (:mod:`~zoo.analysis.scaling_law`) has an alpha and a W that wer
 ImageNet-1K; calibrated, its curve is shifted so that it meets the measured full-shot error. The 95 % interval combines
 bootstrap draws of the components, of alpha and W, and the misses of leave-one-encoder-out predictions at the same ratio
 of labels. The last part holds a new published encoder in 92 to 95 % of cases (:func:`held_out_coverage`); the mean
-absolute miss is 3.0 percentage points with 30 labels a class, 3.3 with 1 %, 3.8 with 5 and 4.8 with 3.
+absolute miss is 3.0 percentage points with 30 labels per class, 3.3 with 1 %, 3.8 with 5 and 4.8 with 3.
 
 On other data sets there is no interval: :func:`fit_exponent` fits alpha to errors with few labels measured there;
 without them the law is an extrapolation, and :func:`missed_elsewhere` says how far off it has been (Dubois et al. 2023,
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..files import shipped_only
 from ..optional import requires_extra
 from ..results.rows import read_rows
@@ -377,8 +377,8 @@ def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
         caveats.append(
-            f"{n:,} labels are a {report.n_train / n:,.0f}th of the training set, the law was fitted down to a "
-            f"{known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
+            f"{counted(n, 'label is', 'labels are')} a {report.n_train / n:,.0f}th of the training set, the law was "
+            f"fitted down to a {known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:
         caveats.append(report.warning)

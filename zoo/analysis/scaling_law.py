@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..optional import requires_extra
 from .columns import COMPONENTS, ERRORS, Estimate
 from .table import StudyTable, one_thread
@@ -100,8 +100,8 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
     lacking = int(rows[needed].isna().any(axis=1).sum())
     if rows.empty or lacking:
         raise QueryError(
-            f"Got {len(rows)} rows, {lacking} of them without {' or '.join(needed)}, expected at least one and all "
-            "with it to fit a standard scaling law; leave out the encoders that lack it."
+            f"Got {counted(len(rows), 'row')}, {lacking} of them without {' or '.join(needed)}, expected at least one "
+            "and all with it to fit a standard scaling law; leave out the encoders that lack it."
         )
     _check_sizes(rows)
     group, groups = _groups(rows, by)

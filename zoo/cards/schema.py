@@ -287,7 +287,7 @@ class Reported:
 
     top1_percent: Maybe[float]  # of a linear probe on all labels; of the network itself where it is supervised
     top1_percent_with_1_percent_labels: Maybe[float]  # with 1 % of the labels
-    top1_percent_with_5_shot: Maybe[float]  # with 5 labels a class
+    top1_percent_with_5_shot: Maybe[float]  # with 5 labels per class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -572,7 +572,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         "top1acc_in1k-c5_official", "reported.top1_percent_with_5_shot", "metrics", "number",
-        "the same with 5 labels a class",
+        "the same with 5 labels per class",
     ),
     Column("where", "provenance.url", "meta", "text", "page that releases the weights"),
     Column("month", "released", "meta", "whole number", "month of publication"),

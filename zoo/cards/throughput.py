@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from ..errors import ContentError, UnknownName
+from ..errors import ContentError, UnknownName, counted
 from ..files import content_folder
 from .costs import Cost, cost_of
 from .schema import EncoderCard
@@ -123,7 +123,7 @@ def images_per_second(card: EncoderCard, device: Device, *, cost: Cost | None = 
         value = row.images_per_s * expected_seconds(at_size_of(row, cost), device.rates) / seconds
         words = f"scaled by its cost from the speed that was measured at {row.px} px on {device.name}"
         return Speed(value, value * scaled_slowest, value * scaled_fastest, False, words)
-    words = f"expected of its cost, by {device.n_networks} networks that were measured on {device.name}"
+    words = f"expected of its cost, by {counted(device.n_networks, 'network')} that were measured on {device.name}"
     least, most = _range(device)
     if not least <= cost.gflops <= most:
         words += f"; extrapolated, for these take {least:.3g} to {most:,.0f} GFLOPs an image"

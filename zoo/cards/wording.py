@@ -26,7 +26,7 @@ _UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
 _LABELS = {
     "top1_percent": ("top-1 accuracy", " %"),
     "top1_percent_with_1_percent_labels": ("top-1 accuracy, 1 % of the labels", " %"),
-    "top1_percent_with_5_shot": ("top-1 accuracy, 5 labels a class", " %"),
+    "top1_percent_with_5_shot": ("top-1 accuracy, 5 labels per class", " %"),
     "ema": ("one branch a moving average", ""),
     "sha256": ("SHA-256", ""),
     "url": ("URL", ""),

@@ -307,7 +307,7 @@ class ImageContender:
             )
         if len(found.skipped):
             raise DataError(
-                f"{len(found.skipped):,} images of {found.origin.dataset!r} were left out of the features of "
+                f"{counted(len(found.skipped), 'image')} of {found.origin.dataset!r} were left out of the features of "
                 f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
                 "over encoders."
             )

@@ -25,7 +25,7 @@ from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels,
 from ..cards.catalogue import catalogue
 from ..cards.gates import images_for
 from ..cards.schema import EncoderCard
-from ..errors import QueryError, UnknownName
+from ..errors import QueryError, UnknownName, counted
 from ..files import content_folder
 from ..results.derived import of_one_protocol, summaries
 from ..results.evidence import dataset_named, datasets, domain_named
@@ -155,7 +155,7 @@ class Expected:
 class Difficulty:
     """The log odds of an error on some images, to which encoders add theirs."""
 
-    odds: float  # with 16 labels a class
+    odds: float  # with 16 labels per class
     sd: float  # of the data sets of a domain, or of a number that stands for another
     n: int  # data sets
     scale: float  # how far encoders differ there, beside other images
@@ -206,7 +206,7 @@ def difficulty_at(images: Images, place: float) -> float:
 
 
 def imagenet_labels(n_labels: int, n_classes: int) -> int:
-    """The number of ImageNet labels with as many labels a class, within what can be said: 1,000 to 1,281,167.
+    """The number of ImageNet labels with as many labels per class, within what can be said: 1,000 to 1,281,167.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def imagenet_labels(n_labels: int, n_classes: int) -> int:
         raise QueryError(f"Got {n_classes} class{'' if n_classes == 1 else 'es'}, expected at least 2 to tell apart.")
     if n_labels < n_classes:
         raise QueryError(
-            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one label a class; label more images."
+            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one label per class; add labels."
         )
     return min(max(round(_IMAGENET_CLASSES * n_labels / n_classes), FEWEST_LABELS), MOST_LABELS)
 
@@ -380,7 +380,7 @@ def _like_kin(
             if len(kin) >= _FEWEST_KIN:
                 mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
-                source = f"nothing is known of it; the mean of {len(kin)} encoders of {words}"
+                source = f"nothing is known of it; the mean of {counted(len(kin), 'encoder')} of {words}"
                 found[name] = Expected(odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor)
                 break
     return found
@@ -430,7 +430,7 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
             odds = _log_odds(predicted.error, _FLOOR)
             share = _percent(odds) / 100
             sd = spread / 100 / ((1 - _FLOOR) * share * (1 - share))
-            source = f"{predicted.kind} on ImageNet-1K with as many labels a class"
+            source = f"{predicted.kind} on ImageNet-1K with as many labels per class"
             basis: Basis = "measured here" if name in alike else "another protocol"
             if name not in alike:
                 source += f", by {found[name].campaign.protocol}; the interval allows for the others' protocol"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import ImageSet, get_numbers, together
 from ..datasets.subsets import held_out, raw_draws
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..evaluation.transferability.components import Labelled
 from ..evaluation.transferability.leave_one_out import ridge_of
 from ..optional import requires_extra
@@ -88,8 +88,8 @@ class Task:
         unknown = np.setdiff1d(self.y_test, present)
         if len(unknown):
             raise DataError(
-                f"{int((self.y_test == unknown[0]).sum()):,} test images have the label {self._name(unknown[0])}, "
-                "which no training image has; expected every class among the training images."
+                f"{counted(int((self.y_test == unknown[0]).sum()), 'test image has', 'test images have')} the label "
+                f"{self._name(unknown[0])}, which no training image has; expected every class among them."
             )
 
     @property

@@ -533,8 +533,8 @@ class _Racing:
         _, behind, _ = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
         if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in behind.values()):
             self.notes.append(
-                f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
-                f"{self.plan.tolerance:g} points."
+                f"It ended at {counted(look.n_test, 'test image')}, for no other that was left can be better than the "
+                f"leader by {self.plan.tolerance:g} points."
             )
         return decided
 

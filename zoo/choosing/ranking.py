@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from ..analysis.label_budget import N_CLASSES, check_n_labels
+from ..analysis.label_budget import N_CLASSES, check_n_labels, labels_per_class
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of, images_for
 from ..cards.notebooks import Record, Shown
 from ..cards.schema import EncoderCard, Missing, fact_text
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..results.evidence import datasets
 from ..results.reported import preferred_numbers
 from ..results.values import IMAGENET
@@ -121,15 +121,14 @@ class Ranking(Shown):
     @property
     def title(self) -> str:
         """What is expected, on which images."""
-        of_each = f"{self.n_labels / self.n_classes:,.4g}"
-        a_class = f"{of_each} label{'s' * (of_each != '1')} a class"
+        a_class = labels_per_class(self.n_labels, self.n_classes)
         return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
 
     def _caption(self) -> str:
         return self.title
 
     def _notes(self) -> list[str]:
-        first = f"{len(self.ranked):,} encoders, {self.n_ties:,} tied with the first; intervals hold nine in ten."
+        first = f"{counted(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
         return [first, *(f"{one}." for one in self.cautions)]
 
 

@@ -108,7 +108,7 @@ def shortlist(
     """Encoders worth a try on labelled images, in the order of the choice.
 
     ``n`` is how many to choose, or the names of those to take, which only the constraints may remove. What is known is
-    brought to ``n_labels / n_classes`` labels a class; ``images`` are those that the user's are like, any unless given;
+    brought to ``n_labels / n_classes`` labels per class; ``images`` are those the user's are like, any unless given;
     ``image_px`` is the usual side of the images, for a note on
     those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
     ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; ``seed`` is that of the
@@ -419,8 +419,8 @@ def _notes(
     notes = []
     if any(entry.expected is not None and entry.expected.basis != "these images" for entry in entries):
         notes.append(
-            f"Expected errors are those of a linear probe on {images.words} with as many labels a class: they say who "
-            "is worth a try; yours may be easier or harder for all."
+            f"Expected errors are those of a linear probe on {images.words} with as many labels per class: they say "
+            "who is worth a try; yours may be easier or harder for all."
         )
     if images.is_unmeasured:
         notes.append(f"N{NOBODY.format(images.domain)[1:]} rest on kin.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import fact_text
+from ..errors import counted, spanned
 from ..looking import pages
 from ..optional import requires_extra
 from ..results.facts import short_number
@@ -101,8 +102,8 @@ def _value_and_ends(error: Interval | None) -> tuple[str, str]:
 def title_of(choice: Choice) -> str:
     """What was chosen for."""
     data = choice.data
-    labels = f"numbers ({data.target})" if data.target else f"{len(data.classes)} classes"
-    return f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, {labels}"
+    labels = f"numbers ({data.target})" if data.target else counted(len(data.classes), "class", "classes")
+    return f"Encoders for {data.name}: {data.n_train:,} training and {counted(data.n_test, 'test image')}, {labels}"
 
 
 def answer(choice: Choice) -> list[str]:
@@ -111,7 +112,7 @@ def answer(choice: Choice) -> list[str]:
     assert leader.error is not None
     lines = [
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
-        f"{leader.n_train:,} labels{_corrected(choice.race.optimism)}."
+        f"{counted(leader.n_train, 'label')}{_corrected(choice.race.optimism)}."
     ]
     if choice.data.target:
         lines = [
@@ -163,7 +164,7 @@ def more_labels(curve: LabelCurve, optimism: float | None = None, what: str = "e
         gain, then = point.gain, point.error.moved(optimism or 0.0)
         less = round(now, 1) - round(then.value, 1)  # as the two are shown
         words = "" if gain is None else f", {less:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
-        said.append(f"{percent(then)} with {point.n_labels:,} labels{words}")
+        said.append(f"{percent(then)} with {counted(point.n_labels, 'label')}{words}")
     return f"More labels: expected {what} of {curve.encoder} {'; '.join(said)}."
 
 
@@ -176,7 +177,7 @@ def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
 def dropped(choice: Choice) -> list[str]:
     """Why others left the race, a line each."""
     return [
-        f"{one.name}: {one.reason} (after {one.n_train:,} training and {one.n_test:,} test images)"
+        f"{one.name}: {one.reason} (after {one.n_train:,} training and {counted(one.n_test, 'test image')})"
         if one.error is not None
         else f"{one.name}: {one.reason}"
         for one in choice.race.standings
@@ -410,9 +411,8 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
     yield "Made by", f"SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}"
     yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
     few, many = data.labels_a_class
-    a_class = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    each = f"numbers ({data.target})" if data.target else f"{a_class} a class"
-    yield "Labels", f"{data.n_train:,} training images, {each}; {data.n_test:,} test images"
+    each = f"numbers ({data.target})" if data.target else f"{spanned(f'{few:,}', f'{many:,}')} per class"
+    yield "Labels", f"{counted(data.n_train, 'training image')}, {each}; {counted(data.n_test, 'test image')}"
     if data.n_groups is not None:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import counted
 from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
 from .evaluation_output import print_risk, risk_document
 from .measure_options import (
@@ -216,8 +217,8 @@ def _print_plan(plan: ChoicePlan) -> None:
     from ..choosing import wording
 
     data = plan.data
-    title = f"Plan for {data.name}: {data.n_train:,} training and {data.n_test:,} test images"
-    click.echo(click.style(f"\n{title}, {len(data.classes)} classes", bold=True) + "\n")
+    title = f"Plan for {data.name}: {data.n_train:,} training and {counted(data.n_test, 'test image')}"
+    click.echo(click.style(f"\n{title}, {counted(len(data.classes), 'class', 'classes')}", bold=True) + "\n")
     rows = wording.planned_rows(plan)
     print_table(wording.PLAN_HEADERS[:-1], [row[:-1] for row in rows], right=wording.PLAN_NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.plan_lines(plan))))

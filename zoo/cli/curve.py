@@ -16,7 +16,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..datasets.opening import DENSE_KINDS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, help_on
-from ..errors import QueryError, StoreError, UnknownName, ZooError
+from ..errors import QueryError, StoreError, UnknownName, ZooError, counted
 from ..evaluation.curves.recipe import TASKS, Recipe
 from ..files import cache_folder, local_folder, replaced
 from ..progress import Bar
@@ -343,7 +343,7 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     from ..evaluation.curves.curve import in_unit, label_of, words_of
 
     first = curves[0]
-    words, tested = words_of(first.metric), "" if first.n_test is None else f", {first.n_test:,} test images"
+    words, tested = words_of(first.metric), "" if first.n_test is None else f", {counted(first.n_test, 'test image')}"
     title = click.style(f"{words[0].upper()}{words[1:]} on {first.dataset}", bold=True)
     click.echo(f"\n{title}{in_unit(first.unit)}{tested}\n")
     around = "images only" if any(curve.images_only for curve in curves) else "interval"

@@ -196,7 +196,7 @@ def _read_results() -> str:
 
     n_rows, n_errata = len(read_rows(with_unlisted=True)), len(errata())
     n_reported = sum(one.source != CARD for one in reported_numbers())
-    return f"{n_rows:,} rows, {n_errata} errata and {n_reported:,} reported numbers read"
+    return f"{counted(n_rows, 'row')}, {n_errata} errata and {n_reported:,} reported numbers read"
 
 
 def _nearest(folder: Path) -> Path:

@@ -58,7 +58,7 @@ def error_table(found: Document) -> tuple[list[str], list[list[str]]]:
 
 def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
-    _print_title(found, f"{found['n_classes']} classes")
+    _print_title(found, counted(found["n_classes"], "class", "classes"))
     click.echo()
     has_law = any(one["predicted"] for one in found["errors"])
     headers, rows = error_table(found)
@@ -113,7 +113,8 @@ def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Seq
 def _print_title(found: Document, labels: str) -> None:
     click.echo(
         click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
-        + f": {found['n_train']:,} training and {found['n_test']:,} test images, {labels}, {found['dim']:,} dimensions"
+        + f": {found['n_train']:,} training and {counted(found['n_test'], 'test image')}, {labels}, "
+        + counted(found["dim"], "dimension")
     )
 
 
@@ -169,7 +170,7 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
     what = first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders"
     click.echo(
         click.style(f"\n{what} on {first['dataset']}", bold=True)
-        + f": {first['n_train']:,} training and {first['n_test']:,} test images\n"
+        + f": {first['n_train']:,} training and {counted(first['n_test'], 'test image')}\n"
     )
     errors = []
     for one in documents:
@@ -274,7 +275,7 @@ def _print_law(law: Document | None) -> list[str]:
         wrapped(
             f"{errors or 'no number of labels between one a class and all'} percent; on "
             f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
-            f"{missed['largest']:.1f} at most, over {missed['n']} errors of {missed['n_encoders']} encoders"
+            f"{missed['largest']:.1f} at most, over {counted(missed['n'], 'error')} of {missed['n_encoders']} encoders"
         )
     )
     return [law["not_fitted"]]
@@ -514,7 +515,7 @@ def print_measured(
     print_evaluation(document, notes)
     if kept is not None:
         assert isinstance(kept.metrics, Classification)
-        other = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
+        other = f"the retrained probe differs on {counted(kept.n_different, 'image')}: two classes are as likely there"
         print_classification(kept.metrics, "The probe with all labels", [other] * bool(kept.n_different))
 
 
@@ -532,7 +533,7 @@ def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     problems = [f"the tag {tag!r} has no probe: {why}" for tag, why in found.left_out.items()]
     if found.left_out or found.metrics.left_out:
         problems.append("not recorded in your results: the mean average precision is not over all tags")
-    protocol = f"protocol {found.protocol.name}; C chosen on {found.n_tuning:,} training images"
+    protocol = f"protocol {found.protocol.name}; C chosen on {counted(found.n_tuning, 'training image')}"
     important = [*problems, *_problems(document), *notes]
     print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol])
 
@@ -612,13 +613,13 @@ def describe_numbers(found: RegressionEvaluation) -> dict[str, Any]:
 
 def print_regression(found: Regression, of: str) -> None:
     """Prints metrics of the predicted numbers of somebody."""
-    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
     print_table(_NUMBER_HEADERS, [_of_metrics(found.as_dict()["metrics"])], right=range(8))
 
 
 def print_classification(found: Classification, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
     """Prints metrics, classes and confusions of the predictions of somebody; then notes on them."""
-    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_class, key=lambda one: -one.error.value if one.error else 1.0)
     _print_classes("class", "classes with the largest errors", found.per_class, worst, most=_N_CONFUSIONS)
@@ -648,7 +649,7 @@ def print_classification(found: Classification, of: str, notes: Sequence[str] = 
 
 def print_tagging(found: Tagging, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
     """Prints metrics and tags; then notes on them."""
-    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_tag, key=lambda one: one.average_precision.value if one.average_precision else 101.0)
     _print_classes("tag", "tags with the smallest average precision", found.per_tag, worst, most=_MOST_CLASSES)
@@ -698,7 +699,7 @@ def _print_classes(
 def _intervals(found: Classification | Tagging) -> str:
     if not found.n_draws:
         return "without intervals"
-    over = "images" if found.n_groups is None else f"the {found.n_groups:,} groups of images"
+    over = "images" if found.n_groups is None else f"the {counted(found.n_groups, 'group')} of images"
     return f"95 % intervals by {found.n_draws:,} resamples of {over}, given this probe"
 
 

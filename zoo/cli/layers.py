@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened, there
 from .options import encoder_names, refuse_idle, seed_option
 from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
@@ -155,7 +155,7 @@ def _written(report: LayersReport, path: Path) -> list[Path]:
 def _print(report: LayersReport) -> None:
     from ..evaluation.layer_figure import map_of
 
-    where = f"{report.n_train:,} training and {report.n_test:,} test images of {report.dataset}"
+    where = f"{report.n_train:,} training and {counted(report.n_test, 'test image')} of {report.dataset}"
     click.echo(f"\n{click.style(report.encoder, bold=True)} on {where}\n")
     click.echo("\n".join(_map_lines(report, map_of(report))))
     click.echo()
@@ -278,8 +278,8 @@ def _details(report: LayersReport) -> list[str]:
     choice, chosen, n, said = report.choice, report.chosen, len(report.variants), []
     if choice.chosen != report.default:
         said.append(
-            f"the {report.n_train:,} training images that chose among {n} show {_points(choice.naive)}, which is "
-            "optimistic (selection)"
+            f"the {counted(report.n_train, 'training image')} that chose among {n} show {_points(choice.naive)}, which "
+            "is optimistic (selection)"
         )
         if report.probe_nested is not None:
             said.append(

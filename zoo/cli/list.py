@@ -438,7 +438,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    among = f"{found.encoder} among {len(found.group)} encoders that come with the zoo, on {dataset}"
+    among = f"{found.encoder} among {counted(len(found.group), 'encoder')} that come with the zoo, on {dataset}"
     click.echo(click.style(wrapped(f"{among}: {found.group_words}"), bold=True) + "\n")
     rows = []
     for one in found.places:

@@ -396,11 +396,11 @@ def refuse_idle_columns(images: str) -> None:
 
 
 def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of images: a path at which there is nothing is refused at once, before PyTorch is imported."""
+    """Callback of images: what is not there is refused at once, before PyTorch is imported."""
     from ..datasets.opening import refuse_absent
 
     for text in [value] if isinstance(value, str) else value:
-        refuse_absent(text)
+        refuse_absent(text, may_be_name=parameter.nargs == -1)
     return value
 
 
@@ -414,6 +414,7 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
     refuse_idle_columns(images)
     say(f"looking at {images}")
     data = open_images(images, **source_options(options))
+    refuse_idle_scale(data)
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     if data.train.target and not takes_numbers:
@@ -425,6 +426,12 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
     if tells:
         tell_first([data.train, data.val])
     return data
+
+
+def refuse_idle_scale(data: ImageData) -> None:
+    """Refuses ``--scale`` for images that it does nothing to."""
+    if not any(one.values for part in (data.train, data.val) for one in part.reading.stored.values()):
+        refuse_idle(("scale",), f"no image of {data.name!r} has values of more than 8 bits")
 
 
 def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -443,6 +450,7 @@ def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) 
         refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
     say(f"looking at {listed(images, 3)}")
     data = open_any_images(images, is_new=is_new, **source_options(options))
+    refuse_idle_scale(data)
     if data.is_whole:
         refuse_idle(("parts", *SPLIT_OPTIONS), "images without labels are not split")
     elif not data.is_split_here:
@@ -485,7 +493,7 @@ def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
     is_split = train.fingerprint != test.fingerprint
-    n = f"{len(train):,} training and {len(test):,} test images" if is_split else f"{len(train):,} images"
+    n = f"{len(train):,} training and {counted(len(test), 'test image')}" if is_split else counted(len(train), "image")
     known = f"{n} of {len(train.classes):,} {'numbers' if train.target else 'classes'}"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
@@ -590,7 +598,7 @@ def groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[st
     """Sentences on groups of images."""
     if groups is None:
         return []
-    intervals = f"intervals are over the {groups.n_test:,} groups of test images, not over images"
+    intervals = f"intervals are over the {counted(groups.n_test, 'group')} of test images, not over images"
     return [intervals] * has_intervals + groups.notes()
 
 

@@ -32,8 +32,10 @@ def given_options() -> dict[str, str]:
         name = str(one.name)
         if isinstance(one, click.Option) and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = context.params.get(name)
-            written = " ".join(map(str, value)) if isinstance(value, tuple | list) else value
-            found[name] = one.opts[-1] if one.is_flag else f"{one.opts[-1]} {written}"
+            if isinstance(value, tuple | list):  # several options or words, or one that was taken apart
+                parts = (f"{part:g}" if isinstance(part, float) else str(part) for part in value)
+                value = (" " if one.multiple or one.nargs != 1 else ",").join(parts)
+            found[name] = one.opts[-1] if one.is_flag else f"{one.opts[-1]} {value}"
     return found
 
 

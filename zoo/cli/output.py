@@ -233,12 +233,13 @@ def width() -> int:
 def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
     """Prints notes on the answer above, those first that change what the reader does.
 
-    At most five lines; ``--verbose`` prints all, and ``more`` too; those that were told first are left out. They go to
+    At most five lines, each once; ``--verbose`` prints all, and ``more`` too; those told first are left out. They go to
     stderr if stdout is a pipe, where they would be taken for rows.
     """
     context = click.get_current_context(silent=True)
     told = {} if context is None else context.meta
-    lines, more = ([one for one in some if f"Note: {one}" not in told.get(TOLD, ())] for some in (lines, more))
+    lines = [one for one in dict.fromkeys(lines) if f"Note: {one}" not in told.get(TOLD, ())]
+    more = [one for one in dict.fromkeys(more) if one not in lines and f"Note: {one}" not in told.get(TOLD, ())]
     if is_verbose():
         lines += more
     elif more or len(lines) > _MOST_NOTES:

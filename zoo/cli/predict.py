@@ -26,6 +26,7 @@ from .measure_options import (
     images_of_files,
     opened,
     refuse_idle_columns,
+    refuse_idle_scale,
     require_page_at,
     skipped_notes,
     source_options,
@@ -318,6 +319,7 @@ def _sides(text: str, asked: dict[str, Any], part: str, *, known: set[str]) -> t
         return [getattr(data, one) for one in SIDES[part]], data, ""
     refuse_idle_columns(text)
     data = open_any_images(text, is_new=True, **source_options(asked))
+    refuse_idle_scale(data)
     if data.is_whole and data.train.classes:
         with suppress(DataError):  # what cannot be split was not trained on
             split = open_images(text, **source_options(asked))

@@ -114,7 +114,7 @@ def recommend_command(
 ) -> None:
     """Rank encoders by the error to expect with the labels you have.
 
-    The error is that of a linear probe on ImageNet-1K with as many labels a class, or on the data set of --like, or on
+    The error is that of a linear probe on ImageNet-1K with as many labels per class, or the data set of --like, or on
     a data set of the --domain. It is measured here where that was done, and else estimated from everything that was
     measured here, by others, or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks
     encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
@@ -277,7 +277,7 @@ def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: 
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
     best, n = best_measured(imagenet_labels(found.n_labels, found.n_classes))
     if found.images.dataset == IMAGENET and any(one.expected.error < best for one in shown):
-        said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels a class"
+        said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels per class"
         more.append(f"errors below {points(best)} are extrapolated: {said}")
     more += [cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
@@ -304,7 +304,7 @@ def _print(
     n_labels, ranked = answer.n_labels, answer.ranked
     shown, shows_costs = ranked[:top], asks_for_costs(constraints)
     kind = f"{answer.usual.kind}; lower is better."
-    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
+    title = f"Error of a linear probe with {counted(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
@@ -347,7 +347,7 @@ def _translation(budget: ImageNetBudget, too_few: int | None) -> list[str]:
     if too_few is not None:
         lines.append(
             f"Extrapolated to {too_few:,} labels, over half of the encoders would be statistically tied with the "
-            f"first: the order is that with {FEWEST_MEASURED // N_CLASSES} labels a class, the fewest measured."
+            f"first: the order is that with {FEWEST_MEASURED // N_CLASSES} labels per class, the fewest measured."
         )
     lines.append(
         f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images "
@@ -468,7 +468,7 @@ def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
         return f"agreement with the measured linear probe is not known: {n_pairs} encoders have both, of {FEWEST_PAIRS}"
     return (
         f"nine in ten reported accuracies differ from the measured linear probe by {points(agreement.low)} to "
-        f"{agreement.high:+.1f} points ({agreement.n} encoders with both)"
+        f"{agreement.high:+.1f} points ({counted(agreement.n, 'encoder')} with both)"
     )
 
 

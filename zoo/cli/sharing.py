@@ -96,8 +96,8 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
     if not done.is_clean:
         where = f"; see {done.set_aside}" if done.set_aside else ""
         raise click.ClickException(
-            f"{len(done.contradictions)} rows contradict others and {len(done.wrong)} lines cannot be merged; they "
-            f"were left out{where}."
+            f"{counted(len(done.contradictions), 'row contradicts', 'rows contradict')} others and "
+            f"{counted(len(done.wrong), 'line')} cannot be merged; they were left out{where}."
         )
 
 
@@ -194,17 +194,19 @@ def results_check_command(
             print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
         new = f", {len(checked.fresh):,} of them new" if len(checked.fresh) < len(checked.found) else ""
         files = counted(len(checked.files), "file")
-        notes = [f"{len(checked.found):,} rows of {files}{new} checked, {len(checked.problems)} problems"]
+        rows_checked, n_problems = counted(len(checked.found), "row"), counted(len(checked.problems), "problem")
+        notes = [f"{rows_checked} of {files}{new} checked, {n_problems}"]
         notes += [f"{one.found.place}: {one.reason}" for one in others]
-        notes += [f"not measured again, {n} rows: {reason}" for reason, n in passed_over(done).items()]
+        notes += [f"not measured again, {counted(n, 'row')}: {reason}" for reason, n in passed_over(done).items()]
         notes += [
-            f"not checked, the protocol is unknown to this version: {n} rows by {name}"
+            f"not checked, the protocol is unknown to this version: {counted(n, 'row')} by {name}"
             for name, n in checked.unknown_protocols.items()
         ]
         print_notes(notes)
     problems = []
     if checked.problems:
-        problems.append(f"{len(checked.problems)} problems were found in {len(checked.found):,} rows.")
+        found = counted(len(checked.problems), "problem was", "problems were")
+        problems.append(f"{found} found in {counted(len(checked.found), 'row')}.")
     if others:
         problems.append(f"{len(others)} of {len(measured)} rows came out otherwise.")
     if sample is not None and checked.fresh and not measured:
@@ -294,10 +296,10 @@ def submit_command(
     would = "would be" if done.commit is None else "are"
     of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
     notes = [f"{counted(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
-    notes += [f"{done.n_bare:,} rows without provenance were left out"] * bool(done.n_bare)
-    notes += [f"{done.n_known:,} rows are there already"] * bool(done.n_known)
+    notes += [f"{counted(done.n_bare, 'row')} without provenance left out"] * bool(done.n_bare)
+    notes += [f"{counted(done.n_known, 'row is', 'rows are')} there already"] * bool(done.n_known)
     notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)
-    print_notes(notes + [f"and {left} more numbers"] * (left > 0))
+    print_notes(notes + [f"and {counted(left, 'more number')}"] * (left > 0))
     if done.commit is not None:
         print_command("look at it", f"git -C {done.repository} show --stat {done.branch}")
         print_command("offer it", f"git -C {done.repository} push origin {done.branch}")

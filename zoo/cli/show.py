@@ -13,6 +13,7 @@ from ..cards.gates import GATED, access_words, advice, licence_terms, lineage
 from ..cards.licences import commercial_words
 from ..cards.schema import LINEAGE, EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, label_of
+from ..errors import counted
 from ..results.derived import seed_means
 from ..results.evidence import disagreements, measured_numbers, origin_of
 from ..results.facts import points, subjects
@@ -44,7 +45,7 @@ _LAST_SECTIONS = ("weights", "licence")
 _OF_CARD = {
     "top1_percent": "accuracy with all labels",
     "top1_percent_with_1_percent_labels": "with 1 % of the labels",
-    "top1_percent_with_5_shot": "with 5 labels a class",
+    "top1_percent_with_5_shot": "with 5 labels per class",
 }
 _UP = [up for _, up in LINEAGE.values()]
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
@@ -253,7 +254,7 @@ def _measured(means: Sequence[SeedMean]) -> list[str]:
         else:
             others.append(mean)
     for mean in sorted(errors, key=lambda mean: mean.metric == NEIGHBOURS):
-        images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
+        images = "" if mean.n_train is None else f" ({counted(mean.n_train, 'image')})"
         seeds = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
         ends = "" if mean.low is None else f" ({interval(mean)}{seeds})"
         label = f"{'k-NN, ' if mean.metric == NEIGHBOURS else ''}{setting_name(mean.split)}{images}"

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, TypeVar, overload
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..files import cache_folder, replaced, require_regular
 from ..optional import requires_extra
 from .imagefiles import RULES, Reading, Stored
@@ -68,19 +68,24 @@ class Copies:
         if self.test_in_train:
             share = 100 * self.test_in_train / self.n_test
             notes.append(
-                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) are exact copies of training "
-                "images: what is measured on them is memory, and errors come out too low"
+                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) "
+                f"{_are_copies(self.test_in_train)} of training images: what is measured on them is memory, and errors "
+                "come out too low"
             )
         for n, n_all, part in (
             (self.within_train, self.n_train, "training"),
             (self.within_test, self.n_test, "test"),
         ):
             if n:
-                notes.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
+                notes.append(f"{n:,} of {n_all:,} {part} images {_are_copies(n)} of other {part} images")
         if self.in_two_classes:
             images = "1 image stands" if self.in_two_classes == 1 else f"{self.in_two_classes:,} images stand"
             notes.append(f"{images} in more than one class")
         return notes
+
+
+def _are_copies(n: int) -> str:
+    return "is an exact copy" if n == 1 else "are exact copies"
 
 
 def copies_of(
@@ -395,7 +400,7 @@ class ImageSet:
         for what, values in one_each.items():
             if values is not None and len(values) != n:
                 raise DataError(
-                    f"The image set {self.name!r} has {n:,} images and {len(values):,} {what}; "
+                    f"The image set {self.name!r} has {counted(n, 'image')} and {len(values):,} {what}; "
                     f"expected one of its {what} an image."
                 )
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:

@@ -468,7 +468,8 @@ def _part(
             folders = path.split("/")[:-1]
             if len(folders) <= level:
                 raise DataError(
-                    f"{path!r} in {tree.path} lies below {len(folders)} folders; expected {level + 1} at least."
+                    f"{path!r} in {tree.path} lies below {counted(len(folders), 'folder')}; expected {level + 1} at "
+                    "least."
                 )
             by_class.setdefault(folders[level], []).append(prefix + path)
     also = f" ({left_out_note(left_out)})" if left_out else ""
@@ -477,14 +478,14 @@ def _part(
     empty = [label for label, of_class in by_class.items() if not of_class]
     if empty and split != "val":  # a class may have no test image
         raise DataError(
-            f"{len(empty)} of {len(by_class)} class folders in {root} hold no image, the first is {empty[0]!r}{also}; "
-            "add images or remove the folder."
+            f"{len(empty)} of {len(by_class)} class folders in {root} hold{'s' * (len(empty) == 1)} no image, the "
+            f"first is {empty[0]!r}{also}; add images or remove the folder."
         )
     return ImagePart(root=root, split=split, by_class=dict(sorted(by_class.items())), left_out=left_out)
 
 
 def _loose(tree: ImageTree, advice: str) -> DataError:
     return DataError(
-        f"{tree.path} holds {len(tree.images):,} images outside a folder of a class, such as {tree.images[0]!r}, so "
-        f"that they have no label{advice}."
+        f"{tree.path} holds {counted(len(tree.images), 'image')} outside a folder of a class, such as "
+        f"{tree.images[0]!r}, so that they have no label{advice}."
     )

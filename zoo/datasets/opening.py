@@ -532,18 +532,26 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
             f"images{remedy}."
         )
     refuse_absent(text)
+    raise _unknown(what, text, kinds)
+
+
+def _unknown(what: str, text: str, kinds: Mapping[str, Kind[Any]]) -> UnknownName:
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
-    hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
-    raise UnknownName(what, text, words, hint=hint)
+    hint = f"Expected {', '.join(kinds)}; see 'zoo {'data' if kinds is KINDS else 'curve'} --help'."
+    return UnknownName(what, text, words, hint=hint)
 
 
-def refuse_absent(text: str) -> None:
-    """Refuses a path at which there is nothing; patterns, addresses and plain words, which may be names, pass."""
+def refuse_absent(text: str, *, may_be_name: bool = True) -> None:
+    """Refuses a path at which there is nothing, and a plain word that is no image set unless it may be another name."""
     is_path = "/" in text or text.startswith((".", "~"))
     if is_path and not set(text) & set(":*?[{") and not os.path.exists(text):
         raise QueryError(
             f"There is no folder or file {text!r}; expected a folder of images, or a file {', '.join(ENDINGS)}."
         )
+    words = {name.partition(":")[0] for name in KINDS if name not in _STANDING}
+    is_word = not is_path and not set(text) & set(":*?[{,") and os.path.splitext(text)[1].lower() not in ENDINGS
+    if is_word and not may_be_name and text not in words and not os.path.exists(text):
+        raise _unknown("image set", text, KINDS)
 
 
 def _kind_of_folder(folder: Path) -> str:

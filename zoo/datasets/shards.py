@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
-from ..errors import CorruptImage, DataError, QueryError, listed
+from ..errors import CorruptImage, DataError, QueryError, counted, listed
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from ..storage import Place, place_at, without_password
@@ -568,8 +568,8 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> s
         return images[0]
     if images:
         raise DataError(
-            f"The key {key!r} in {shard.shown} has {len(images)} images ({list_names(images)}); say which with "
-            f"--image-column {images[0]}, or image_column={images[0]!r} in Python."
+            f"The key {key!r} in {shard.shown} has {counted(len(images), 'image')} ({list_names(images)}); say which "
+            f"with --image-column {images[0]}, or image_column={images[0]!r} in Python."
         )
     remedy = next(filter(None, map(remedy_for, members)), "add it, or remove the other members of the key")
     dotted = any(ending.rpartition(".")[2] in _IMAGES for ending in members)

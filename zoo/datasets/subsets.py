@@ -1,4 +1,4 @@
-"""Reproducible parts of an image set: n images a class, shares, held-out parts, splits; and the random draws for them.
+"""Parts of an image set: n images per class, shares, held-out parts, splits; and the random draws for them.
 
 Every image has a rank that depends only on the seed and its position: the raw 64-bit outputs of one PCG64 stream, ties
 by position. Small subsets take the lowest ranks of each class and held-out parts the highest: of one seed, the 3-shot
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ..errors import DataError
+from ..errors import DataError, counted
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, beside_the_first, indicators_of, together
 
@@ -95,7 +95,7 @@ class Subset:
         """The images themselves; DataError of an image set with another number of images."""
         if self.n_parent != len(images):
             raise DataError(
-                f"The subset {self.name!r} was made of {self.n_parent:,} images, but {images.name!r} has "
+                f"The subset {self.name!r} was made of {counted(self.n_parent, 'image')}, but {images.name!r} has "
                 f"{len(images):,}; make the subset of this image set again."
             )
         return images.subset(self.indices, split=f"{images.split} {self.name}")
@@ -118,14 +118,14 @@ def balanced(labels: np.ndarray, n_per_class: int, *, seed: int = 0, classes: tu
     """
     checked = _checked_labels(labels)
     if not is_whole(n_per_class, 1):
-        raise DataError(f"A balanced subset was asked for with {n_per_class!r} images a class; expected 1 or more.")
+        raise DataError(f"A balanced subset was asked for with {n_per_class!r} images per class; expected 1 or more.")
     present, counts = np.unique(checked, return_counts=True)
     short = np.flatnonzero(counts < n_per_class)
     if short.size:
         shown = ", ".join(f"{_class_name(present[i], classes)} has {counts[i]:,}" for i in short[:3])
         more = f" and {short.size - 3} more have too few" if short.size > 3 else ""
         raise DataError(
-            f"{n_per_class:,} images a class were asked for, but {shown}{more}; ask for at most {counts.min():,}, or "
+            f"{n_per_class:,} images per class were asked for, but {shown}{more}; ask for at most {counts.min():,}, or "
             "add images."
         )
     wanted = np.full(len(present), int(n_per_class))

@@ -214,8 +214,8 @@ def read_table(file: Path) -> Table:
     if uneven:
         line, n = uneven[0]
         raise DataError(
-            f"{len(uneven):,} rows of {file} do not have the {len(header)} cells of its first line, the first is line "
-            f"{line} with {n}; put cells that hold the delimiter into double quotes."
+            f"{file} has {counted(len(uneven), 'row')} without the {len(header)} cells of its first line, the first "
+            f"is line {line} with {n}; put cells that hold the delimiter into double quotes."
         )
     if not lines:
         raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image a row.")
@@ -427,9 +427,10 @@ def _distinct(
     if contrary:
         one, other = (int(rows[place]) for place in contrary[0])
         raise DataError(
-            f"{len(contrary):,} rows of {table.file} name an image that an earlier row names with another label, part "
-            f"or group, the first is {files[contrary[0][1]]} in the lines {table.lines[one]} and {table.lines[other]}; "
-            f"expected one row an image, with several labels in one cell as 'a{TAG_SEPARATOR}b' (--multi-label)."
+            f"{table.file} has {counted(len(contrary), 'row')} with an image that an earlier row has with another "
+            f"label, part or group, the first is {files[contrary[0][1]]} in the lines {table.lines[one]} and "
+            f"{table.lines[other]}; expected one row an image, with several labels in one cell as "
+            f"'a{TAG_SEPARATOR}b' (--multi-label)."
         )
     return np.fromiter(first.values(), np.int64)
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
-from ..errors import BuildError, DataError, ZooError
+from ..errors import BuildError, DataError, ZooError, counted
 from .blocks import block_means, block_tokens
 from .maps import map_of
 
@@ -213,7 +213,7 @@ def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
     expected = n_tokens * backbone.num_features + n_projected
     if dim != expected:
         raise BuildError(
-            f"Encoder {card.id!r}: found {dim} dimensions, expected {expected} for {layer!r} of tokens of "
+            f"Encoder {card.id!r}: found {counted(dim, 'dimension')}, expected {expected} for {layer!r} of tokens of "
             f"{backbone.num_features}; correct embed_dim in the options of the card."
         )
     if tokens.words in PROJECTED:

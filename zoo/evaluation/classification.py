@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, QueryError, visible
+from ..errors import DataError, QueryError, counted, visible
 from ..optional import requires_extra
 from .arrays import finite_numbers
 from .bootstrap import Interval, error_interval, interval
@@ -392,8 +392,8 @@ def confusion_figure(found: Classification, *, n_most: int = 25) -> Figure:
     shown = np.sort(np.argsort(-involved, kind="stable")[:n_most])
     error = found.metrics["error"].value
     caption = (
-        f"Rows are classes, columns what {found.n_images:,} images are predicted as, in percent of the row; "
-        f"{error:.1f} percent of all are wrong."
+        f"Rows are classes, columns what {counted(found.n_images, 'image is', 'images are')} predicted as, in percent "
+        f"of the row; {error:.1f} percent of all are wrong."
     )
     if len(shown) < len(found.classes):
         caption += f" Shown are the {len(shown)} of {len(found.classes)} classes with the most mistakes."

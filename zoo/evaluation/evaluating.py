@@ -22,7 +22,7 @@ from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
 from ..encoders.processor import memory_of
-from ..errors import DataError, QueryError, UnknownName
+from ..errors import DataError, QueryError, UnknownName, counted
 from ..features import Features
 from ..features import featurise as compute_features
 from ..features.items import Featurising, features_path, path_part
@@ -125,7 +125,7 @@ class Evaluation(Shown):
 
     def _caption(self) -> str:
         origin = self.train.origin
-        return f"{origin.encoder} on {origin.dataset}: errors on {len(self.test.y):,} test images"
+        return f"{origin.encoder} on {origin.dataset}: errors on {counted(len(self.test.y), 'test image')}"
 
     def _repr_html_(self) -> str:
         return Shown._repr_html_(self) + ("" if self.risk is None else self.risk._repr_html_())

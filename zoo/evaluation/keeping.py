@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, counted
 from ..features import Features
 from ..optional import requires_extra
 from .classification import Classification, Tagging, classification_metrics
@@ -75,7 +75,7 @@ def keep_probe(
     if n_different > max(1, MOST_DIFFERENT * len(correct)):
         raise DataError(
             f"The probe of {train.origin.encoder!r}, trained again at what was chosen, judges {n_different:,} of "
-            f"{len(correct):,} test images otherwise than when it was measured; expected at most "
+            f"{counted(len(correct), 'test image')} otherwise than when it was measured; expected at most "
             f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
             "measure it again."
         )

@@ -27,7 +27,7 @@ from zipfile import BadZipFile
 
 from ..datasets.images import has_copies
 from ..datasets.subsets import balanced, fraction, held_out
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, counted
 from ..features import Features, require_comparable
 from ..files import replaced
 from ..optional import requires_extra
@@ -84,7 +84,7 @@ def label_setting(name: str) -> LabelSetting:
     Parameters
     ----------
     name : str
-        "full" or "100%", any "K-shot" (labels a class) or any "P%" of the labels.
+        "full" or "100%", any "K-shot" (labels per class) or any "P%" of the labels.
 
     Raises
     ------
@@ -107,8 +107,8 @@ def label_setting(name: str) -> LabelSetting:
         plain = f"{Decimal(share[1]).normalize():f}%"
         return LabelSetting(name=plain, split=f"train {plain} -> val", percent=float(share[1]))
     raise QueryError(
-        f"There is no label setting {name!r}; expected 'full', labels a class as in '30-shot', or a share above 0 and "
-        "at most 100 % as in '1%'."
+        f"There is no label setting {name!r}; expected 'full', labels per class as in '30-shot', or a share above 0 "
+        "and at most 100 % as in '1%'."
     )
 
 
@@ -445,8 +445,8 @@ def check_pair(train: Features, test: Features, *, numbers: bool = False) -> Non
         unknown.size and not train.tags and not numbers
     ):  # a combination of tags may be new; a probe of classes is wrong on it
         raise DataError(
-            f"{int((test.y == unknown[0]).sum())} test images have the label {named_class(test, unknown[0])}, which no "
-            "training image has; expected every class in both sets."
+            f"{counted(int((test.y == unknown[0]).sum()), 'test image has', 'test images have')} the label "
+            f"{named_class(test, unknown[0])}, which no training image has; expected every class in both sets."
         )
     if len(np.unique(train.y)) < 2:
         raise DataError(
@@ -463,8 +463,8 @@ def check_features(features: Features) -> None:
     unlabelled = np.flatnonzero(features.y < 0)
     if unlabelled.size:
         raise DataError(
-            f"{unlabelled.size:,} images {where} have no label, the first is the image "
-            f"{named_image(features, unlabelled[0])}; expected a label for each."
+            f"{counted(unlabelled.size, 'image')} {where} {'has' if unlabelled.size == 1 else 'have'} no label, the "
+            f"first is the image {named_image(features, unlabelled[0])}; expected a label for each."
         )
     bad = not_finite(features.x)
     if bad is not None:

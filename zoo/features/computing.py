@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..datasets import ImageSet
 from ..drift import full_precision
 from ..encoders.processor import fast_forward, memory_told
-from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
+from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError, counted
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..storage import Place, place_at
@@ -303,8 +303,8 @@ class _Filling:
                 return output
             got = f"{output.dtype} {tuple(output.shape)}"
         raise DataError(
-            f"The encoder {self._network.name!r} gives {got} for {n_images} images; expected floating-point numbers of "
-            f"shape ({n_images}, {dim or 'dim'}), one vector an image."
+            f"The encoder {self._network.name!r} gives {got} for {counted(n_images, 'image')}; expected floating-point "
+            f"numbers of shape ({n_images}, {dim or 'dim'}), one vector an image."
         )
 
     def _fetch(self) -> None:

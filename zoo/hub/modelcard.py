@@ -11,6 +11,7 @@ from ..cards.gates import licence_remarks
 from ..cards.licences import LICENCES, commercial_words, text_of
 from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, described, fact_text
 from ..cards.wording import STUDY, paper_entry
+from ..errors import counted
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
@@ -229,11 +230,11 @@ def label_setting(setting: Setting) -> str:
     """How many labels the probe had, in words.
 
     >>> [label_setting(setting) for setting in SETTINGS[:2]]
-    ['100% of the labels', '30 labels a class']
+    ['100% of the labels', '30 labels per class']
     """
     if setting.name.endswith("%"):
         return f"{setting.name} of the labels"
-    return f"{setting.name.removesuffix('-shot')} labels a class"
+    return counted(int(setting.name.removesuffix("-shot")), "label") + " per class"
 
 
 def _source(card: EncoderCard, believable: Summary) -> str:

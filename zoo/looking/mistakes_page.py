@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ZooError
+from ..errors import ZooError, counted
 from ..version import __version__
 from .mistakes import Judged, Mistakes, NearPair, mistakes_among, most_sure, nearest_boundary, predictions
 from .pages import data_address, rendered, stretched_note, thumbnail
@@ -38,7 +38,7 @@ def percent(p: float) -> str:
 
 def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
-    return add_images(_sections(found, f"{found.n_test:,} test images"), images)
+    return add_images(_sections(found, counted(found.n_test, "test image")), images)
 
 
 def sections_of_predictions(
@@ -51,7 +51,7 @@ def sections_of_predictions(
     if y is None:
         sections = [_boundary(nearest_boundary(each, 2 * N_SURE))]
     else:
-        sections = _sections(mistakes_among(each, is_tags=is_tags), f"{len(names):,} images")
+        sections = _sections(mistakes_among(each, is_tags=is_tags), counted(len(names), "image"))
     sure = most_sure(each[0], N_SURE_CLASSES, N_SURE)
     if is_tags:
         sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..evaluation.arrays import Array
 from ..evaluation.nearest import nearest
 from ..optional import requires_extra
@@ -92,7 +92,7 @@ def laid_out(features: Array, *, layout: str = "pca", seed: int = 0) -> tuple[Ar
     if layout == "pca":
         places, shares = principal_components(x, 2)
     elif len(x) < 5:
-        raise QueryError(f"Got {len(x)} images for the layout umap, expected 5 or more; take the layout pca.")
+        raise QueryError(f"Got {counted(len(x), 'image')} for the layout umap, expected 5 or more; take layout pca.")
     else:
         made = import_module("umap").UMAP(n_neighbors=min(15, len(x) - 1), metric="cosine", random_state=seed, n_jobs=1)
         places = np.asarray(made.fit_transform(x), np.float64)

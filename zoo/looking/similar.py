@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..evaluation.retrieval import nearest
 from ..features import featurise
 from ..loading import load as load_encoder
@@ -52,7 +52,7 @@ def find_similar(
         encoder, preprocess = (load or load_encoder)(name)
         made: list[Features] = []
         for images in (gallery,) if queries is None else (gallery, queries):
-            tell(f"{name}: features of {len(images):,} images")
+            tell(f"{name}: features of {counted(len(images), 'image')}")
             made.append(featurise(encoder, preprocess, images, name=name, progress=progress(), **how))
             skipped |= dict.fromkeys(one.image for one in made[-1].skipped)
         if queries is None:
@@ -80,7 +80,7 @@ def similar_page(
         text = f"Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
         if queries is None:
             rule = "nearer than chance explains; at most about 5 % are false"
-            text = f"{len(near.pairs):,} pairs of near duplicates: {rule}. {text}"
+            text = f"{counted(len(near.pairs), 'pair')} of near duplicates: {rule}. {text}"
         rows = dict[str, list[Any]]()
         for pair in (*near.pairs, *near.copies)[:most]:
             tile = pair_tile(pair, (part, "gallery"))
@@ -89,7 +89,7 @@ def similar_page(
         sections.append(make_section(name, text, *rows.items()))
     images = {"gallery": gallery} | ({} if queries is None else {"query": queries})
     title = f"{'Near duplicates' if queries is None else 'Nearest images'} in {gallery.name}"
-    answer = f"{len(gallery):,} images, of which {len(next(iter(found.values())).copies):,} are exact copies of others."
+    answer = f"{counted(len(gallery), 'image')}, of which {len(next(iter(found.values())).copies):,} copies of others."
     if queries is not None:
-        answer = f"{len(queries):,} queries, on the left, and their nearest of {len(gallery):,} images."
+        answer = f"{counted(len(queries), 'query', 'queries')}, on the left, the nearest of {len(gallery):,} images."
     return page(title, [answer], add_images(sections, images), notes=notes, facts=facts)

@@ -134,7 +134,7 @@ def title_of(origin: str) -> str:
 
 
 def setting_of(one: ReportedNumber) -> str:
-    """The setting of a number of an origin in words: "16 labels a class"; "" where the origin has no other."""
+    """The setting of a number of an origin in words: "16 labels per class"; "" where the origin has no other."""
     words: dict[str, str] = origins()[origin_of(one)]["settings"]
     name, _, rest = one.setting.partition(", ")
     return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))

@@ -67,7 +67,7 @@ PROTOCOLS = {
             "with few labels, by a probe or a fine-tuned network: not recorded which",
         ),
         ReportedProtocol(
-            "reported-few-shot", "few-shot", "a linear layer on frozen features, trained with a few labels a class"
+            "reported-few-shot", "few-shot", "a linear layer on frozen features, trained with a few labels per class"
         ),
         ReportedProtocol("reported-clustering", "clustering", "k-means of frozen features, compared with the classes"),
         ReportedProtocol("reported-ridge", "ridge", "a ridge regression on frozen features"),

@@ -24,7 +24,7 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..cards.representations import own_id
 from ..cards.writing import card_text
-from ..errors import QueryError, ResultsError, StoreError
+from ..errors import QueryError, ResultsError, StoreError, counted
 from ..files import shipped_only, user_folder
 from ..version import __version__
 from .merging import CHECKS, Found, ProtocolCheck, check, collect, incomplete, together
@@ -118,8 +118,8 @@ def submit(
     fresh = [one for one in signed if known.add(one)]
     if known.contradictions:
         raise ResultsError(
-            f"{len(known.contradictions)} rows contradict those of {root}: {known.contradictions[0]}; nothing is "
-            "prepared: measure them again, or leave their encoders out."
+            f"{counted(len(known.contradictions), 'row contradicts', 'rows contradict')} those of {root}: "
+            f"{known.contradictions[0]}; nothing is prepared: measure them again, or leave their encoders out."
         )
     if not fresh:
         what = f"all {len(signed)} rows are there already" if signed else "you have no rows of these encoders"
@@ -180,8 +180,8 @@ def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
         )
     if source is None and (nobody := [one for one in found if one.row.source in NOBODY]):
         raise QueryError(
-            f"{len(nobody)} rows have the source {nobody[0].row.source!r}, which names nobody; say who measured with "
-            "--source NAME."
+            f"{counted(len(nobody), 'row has', 'rows have')} the source {nobody[0].row.source!r}, which names nobody; "
+            "say who measured with --source NAME."
         )
     return [
         replace(one, row=one.row._replace(source=source)) if source and one.row.source in NOBODY else one
@@ -224,7 +224,7 @@ def _committed(submission: Submission, fresh: Sequence[Found], protocol: Protoco
             _write(tree, submission, fresh, protocol)
             _git(tree, "add", "--all")
             files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
-            subject = f"{submission.n_rows} rows by {submission.source}"
+            subject = f"{counted(submission.n_rows, 'row')} by {submission.source}"
             _git(tree, "commit", "--quiet", "-m", subject, "-m", f"By zoo submit; see {submission.folder}/README.md.")
             commit = _git(tree, "rev-parse", "HEAD").strip()
         finally:
@@ -247,7 +247,7 @@ def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol:
         first = checked.problems[0].sentence.replace(f"{tree}/", "").removesuffix(".")
         raise ResultsError(
             f"With this contribution {submission.repository} would not pass 'zoo results check': {first} "
-            f"({len(checked.problems)} problems in all); nothing is prepared."
+            f"({counted(len(checked.problems), 'problem')} in all); nothing is prepared."
         )
     facts = {
         "format": FORMAT,
@@ -257,7 +257,7 @@ def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol:
         "n_rows": submission.n_rows,
         "encoders": list(submission.encoders),
         "passed": list(CHECKS if protocol is not None else CHECKS[:-1]),
-        "not_checked": [f"the settings of {n} rows by {name}" for name, n in checked.unknown_protocols.items()],
+        "not_checked": [f"settings of {counted(n, 'row')} by {name}" for name, n in checked.unknown_protocols.items()],
         "numbers": list(submission.numbers),
     }
     folder = tree / submission.folder

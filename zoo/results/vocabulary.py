@@ -180,7 +180,7 @@ FEATURE_METRICS = {
         FeatureMetric(
             name="one_shot_accuracy", title="one-shot accuracy", function="labelled.one_shot_accuracy",
             needs="labelled", unit="percent", higher_is_better=True, least=2, source=f"{_CLID}, Table 5",
-            seeded=True, meaning="accuracy of a classifier from one labelled image a class",
+            seeded=True, meaning="accuracy of a classifier from one labelled image per class",
             options={"n_draws": 10, "classifier": "nearest", "C": 1.0},
         ),
         FeatureMetric(
@@ -285,7 +285,7 @@ class Split:
     name: str
     n_train: int | None  # ImageNet-1K labels the probe was trained on; None where no probe is trained
     meaning: str
-    shots: int | None = None  # labels a class, where it is the same number for every class
+    shots: int | None = None  # labels per class, where it is the same number for every class
     n_rounded: int = 0  # labels by which a share of each class, rounded for itself, may differ from n_train
 
 
@@ -298,7 +298,7 @@ class Metric:
     lower_is_better: bool | None  # None where neither direction is better by itself
     splits: tuple[str, ...]  # the first is the usual one
     meaning: str
-    any_labels: bool = False  # also with any other number of labels a class, or share of the labels
+    any_labels: bool = False  # also with any other number of labels per class, or share of the labels
     any_images: bool = False  # also with any number of labelled images
 
     def takes(self, split: str) -> bool:
@@ -321,7 +321,7 @@ _IMAGES = re.compile(r"train ([1-9]\d{0,11}) images -> val", re.ASCII)
 
 
 def _split_of_labels(name: str) -> Split | None:
-    """A split with K labels a class or P % of the labels; None for other names."""
+    """A split with K labels per class or P % of the labels; None for other names."""
     if shots := _SHOTS.fullmatch(name):
         return _split_of_shots(shots[1])
     if (share := _SHARE.fullmatch(name)) and share[1] != "0":
@@ -339,7 +339,7 @@ def _split_of_images(name: str) -> Split | None:
 
 
 def _split_of_shots(shots: str) -> Split:
-    meaning = f"probe trained on {shots} label{'s' * (shots != '1')} a class, evaluated on the validation set"
+    meaning = f"probe trained on {shots} label{'s' * (shots != '1')} per class, evaluated on the validation set"
     return Split(f"train {shots}-shot -> val", int(shots) * _N_CLASSES, meaning, shots=int(shots))
 
 
@@ -467,7 +467,7 @@ ERRATUM_KINDS = {
 def known_split(name: str) -> Split:
     """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
 
-    Of the latter there are three kinds: labels a class, a share of the labels (above 0 and below 100 %), and labelled
+    Of the latter there are three kinds: labels per class, a share of the labels (above 0 and below 100 %), and labelled
     images (at least one). Numbers have neither leading zeros nor trailing ones behind the point; other names are
     refused as unknown.
 

@@ -1,4 +1,4 @@
-"""The page of choices: encoders ranked by the error to expect, for labels a class, a kind of images, and limits.
+"""The page of choices: encoders ranked by the error to expect, for labels per class, a kind of images, and limits.
 
 Ranks are those of :func:`zoo.choosing.ranking.ranking`, drawn here for :data:`START` labels of ImageNet-1K. For the
 script Python writes what each encoder adds to the log odds of an error on each kind of images, as results/expected.tsv
@@ -116,11 +116,11 @@ def labels_in_words(n_labels: int) -> str:
     """A number of labels of ImageNet, by class.
 
     >>> labels_in_words(1_500), labels_in_words(12_811), labels_in_words(1_000)
-    ('1.5 labels a class', '12.8 labels a class', '1 label a class')
+    ('1.5 labels per class', '12.8 labels per class', '1 label per class')
     """
     a_class = n_labels / N_CLASSES
     short = f"{a_class:,.0f}" if a_class >= 100 or a_class == int(a_class) else f"{a_class:.1f}"
-    return f"{short} label{'s' * (short != '1')} a class"
+    return f"{short} label{'s' * (short != '1')} per class"
 
 
 def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> list[int]:

@@ -135,7 +135,7 @@ _LABELS = {
     "authors_access": "authors' own copy",
     "top1acc_in1k_official": "stated by the card",
     "top1acc_in1k-1%_official": "with 1 % of the labels",
-    "top1acc_in1k-c5_official": "with 5 labels a class",
+    "top1acc_in1k-c5_official": "with 5 labels per class",
     "approx": "approximation",
     "approx_plus_usability": "approximation + usability",
     "probe_gen": "probe generalization",

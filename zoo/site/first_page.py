@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 LABELS = {
-    "100%": "all labels", "30-shot": "30 labels a class", "1%": "1 % of the labels", "5-shot": "5 labels a class",
-    "3-shot": "3 labels a class",
+    "100%": "all labels", "30-shot": "30 labels per class", "1%": "1 % of the labels", "5-shot": "5 labels per class",
+    "3-shot": "3 labels per class",
 }  # fmt: skip
 _COMMERCIAL = {
     "yes": "any use", "no": "not commercial", "conditions": "under conditions", "unknown": "unknown",

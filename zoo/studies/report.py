@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 from ..analysis.columns import estimates_frame, records
 from ..analysis.table import StudyTable
-from ..errors import QueryError, StoreError
+from ..errors import QueryError, StoreError, counted
 from ..evaluation.drawing import save, style
 from ..files import plain_cell, replace_folder, replaced
 from ..optional import requires_extra
@@ -245,7 +245,7 @@ def summary(document: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{n} {_PLURAL.get(verdict, verdict)}" for verdict, n in verdicts.items())
     text = (
         f"{sum(verdicts.values())} claims; studies of the published encoders take the table {table['name']} "
-        f"({table['encoders']} encoders): {counts}."
+        f"({counted(table['encoders'], 'encoder')}): {counts}."
     )
     for reason, encoders in table["left_out"].items():
         text += f" Left out: {', '.join(encoders)} ({reason})."

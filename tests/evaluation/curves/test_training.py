@@ -80,7 +80,7 @@ def test_a_learning_rate_that_diverges_is_left_out_and_if_all_do_it_is_said() ->
 @pytest.mark.parametrize(
     ("changed", "error", "told"),
     [
-        ({"n_train": 1}, DataError, "There are 1 images"),
+        ({"n_train": 1}, DataError, "1 image to train on"),
         ({"recipe": replace(RECIPE, batch_size=1)}, QueryError, "batch normalisation"),
         ({"how": replace(ON_CPU, device="cuda:77")}, QueryError, "'cuda:77' cannot be used"),
     ],

@@ -31,7 +31,7 @@ from ...datasets.opening import DENSE_KINDS
 from ...datasets.parts import part_of
 from ...datasets.subsets import checked_seed, raw_draws
 from ...encoders.preprocess import build_preprocess
-from ...errors import DataError, QueryError
+from ...errors import DataError, QueryError, counted
 from ...features.decoding import Decoding, decoded
 from ...optional import requires_extra
 from .recipe import TASKS, Task, task_named
@@ -168,7 +168,7 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
         missing = np.setdiff1d(labels, labels[chosen])
         lack = "no image that could be spared to validate on"
         if missing.size:
-            more = f" and of {missing.size - 1} more classes" if missing.size > 1 else ""
+            more = f" and of {counted(missing.size - 1, 'more class', 'more classes')}" if missing.size > 1 else ""
             lack = f"no image of the class {images_of(part).classes[int(missing[0])]!r}{more}"
         raise DataError(
             f"A regime of {wanted:,} of the {n_all:,} training images of {name!r} has {lack}; ask for at least "
@@ -217,8 +217,8 @@ def checked_regime(n: object, n_all: float, *, name: str) -> int:
         raise QueryError(f"A regime of {n!r} images of {name!r} was asked for; expected a whole number from 1, or all.")
     if n > n_all:
         raise QueryError(
-            f"A regime of {n:,} images was asked for, but {name!r} has {n_all:,} training images; ask for at most so "
-            "many, or for all."
+            f"A regime of {counted(int(n), 'image')} was asked for, but {name!r} has {n_all:,} to train on; "
+            "ask for at most so many, or for all."
         )
     return int(n)
 

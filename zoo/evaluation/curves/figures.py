@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...cards.schema import Preprocess
-from ...errors import DataError, QueryError, spanned
+from ...errors import DataError, QueryError, counted, spanned
 from ...optional import requires_extra
 from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, letter, new_figure
 from .curve import improvement_text, in_unit, label_of, words_of
@@ -239,7 +239,7 @@ def _caption(curves: Sequence[CalibratedCurve]) -> str:
     values = [risk for point in points for risk in (point.calibrated, point.calibrated_scratch)]
     seeds = sorted({point.n_seeds for point in points})
     n_seeds = spanned(seeds[0], seeds[-1])
-    tested = "" if first.n_test is None else f" of {first.n_test:,} test images"
+    tested = "" if first.n_test is None else f" of {counted(first.n_test, 'test image')}"
     only = " over test images only, without the spread over seeds" if any(one.images_only for one in curves) else ""
     has_intervals = any(point.calibrated.ci_low is not None for point in points)
     sentences = [

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...cards.catalogue import catalogue
 from ...datasets.notes import notes_on
 from ...encoders.preprocess import build_preprocess
-from ...errors import DataError, QueryError
+from ...errors import DataError, QueryError, counted
 from ...features import code_version
 from ...features.store import preprocess_hash
 from ...files import cache_folder
@@ -99,7 +99,7 @@ def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
     (11, 20, 50, 100, 200, 500, 1000, 1346)
     """
     if n_least > n_all:
-        raise DataError(f"Regimes start at {n_least:,} images, but there are {n_all:,}; add images.")
+        raise DataError(f"Regimes start at {counted(n_least, 'image')}, but there are {n_all:,}; add images.")
     powers = range(len(str(n_all)))
     between = {round(step * 10**power) for power in powers for step in _STEPS[fineness]}
     return tuple(sorted({n_least, n_all} | {n for n in between if n_least < n < n_all}))
@@ -259,8 +259,8 @@ def learning_curves(
         if unknown.size:
             n, name = int((test_labels == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
             raise DataError(
-                f"{n:,} test images of {data.name!r} have the class {name!r}, which no training image has; expected "
-                "every class in both."
+                f"{data.name!r} has {counted(n, 'test image')} of the class {name!r}, which no training image has; "
+                "expected every class in both."
             )
     work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
     if request.regimes is not None:

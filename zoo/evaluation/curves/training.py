@@ -25,7 +25,7 @@ from ...datasets.dense import MapSet
 from ...datasets.subsets import raw_draws
 from ...drift import full_precision
 from ...encoders.processor import keep_memory
-from ...errors import DataError, QueryError
+from ...errors import DataError, QueryError, counted
 from ...features.computing import PRECISIONS, device_for
 from ...features.decoding import died, is_death
 from ...optional import requires_extra
@@ -367,8 +367,8 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
     train, validation = transfer.train, transfer.validation
     if len(train) < 2 or not len(validation):
         raise DataError(
-            f"There are {len(train)} images of {data.name!r} to train on and {len(validation)} to validate on; "
-            "expected at least 2 and 1, so ask for more labels."
+            f"{data.name!r} has {counted(len(train), 'image')} to train on and {len(validation)} to validate "
+            "on; expected at least 2 and 1, so ask for more labels."
         )
     device = device_for(encoder, how.device)
     model = transfer_model(
@@ -413,9 +413,9 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
         if fitting is None:
             tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
             raise DataError(
-                f"Training on {len(train):,} images of {data.name!r} in {recipe.precision} gives losses that are not "
-                f"finite, at every learning rate of the recipe ({tried}); expected finite ones, so check weights and "
-                "targets, or give it smaller learning rates."
+                f"Training on {counted(len(train), 'image')} of {data.name!r} in {recipe.precision} gives losses that "
+                f"are not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check "
+                "weights and targets, or give it smaller learning rates."
             )
         fitting.load_best()
         risks, _ = evaluated(context, model, of_test)
