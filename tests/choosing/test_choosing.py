@@ -305,7 +305,7 @@ def test_features_are_those_of_the_images_whatever_their_chunks(data: ImageData,
 
 def test_a_slower_encoder_than_asked_for_is_out_when_it_was_measured(data: ImageData, tmp_path: Path) -> None:
     contender = ImageContender(GOOD, _ground(data, tmp_path, load, least_images_per_second=1e12))
-    with pytest.raises(QueryError, match=r"images a second on .*, 1e\+12 were asked for"):
+    with pytest.raises(QueryError, match=r"images per second on .*, 1e\+12 were asked for"):
         contender.features("train", np.arange(90))
 
 

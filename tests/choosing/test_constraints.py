@@ -89,7 +89,7 @@ def test_a_named_device_has_its_speeds_and_the_memory_of_its_kind() -> None:
     expected = {name for name, card in catalogue().items() if (found := gpu.speed_of(card)) and found.value >= 3000}
     assert expected and kept(limits) == expected
     _, _, why = filtered(everyone("dino_vitS16"), filters(replace(limits, min_images_per_second=10_000)), {})
-    assert "the nearest: dino_vitS16 (8.21k images a second)" in why
+    assert "the nearest: dino_vitS16 (8.21k images per second)" in why
     assert limits.here() == Constraints() and Constraints(device="cpu").here() == Constraints(device="cpu")
 
 
@@ -98,7 +98,7 @@ def test_an_unknown_cost_is_no_pass_and_not_one_that_is_too_high(monkeypatch: py
     monkeypatch.setattr(module, "known_cost", lambda card: known.get(card.id))
     monkeypatch.setattr("zoo.encoders.costs.expected_images_per_second", lambda cost, device: 20.0)
     some = everyone("dino_vitS16", "mae_vitB16")
-    for limit, has in (({"max_memory": 4 * 10**9}, "5.8GB"), ({"min_images_per_second": 50}, "20 images a second")):
+    for limit, has in (({"max_memory": 4 * 10**9}, "5.8GB"), ({"min_images_per_second": 50}, "20 images per second")):
         found, gone, why = filtered(some, filters(Constraints(**limit)), {})  # type: ignore[arg-type]
         unknown, too_high = gone
         assert not found and "not known, for --m" in unknown

@@ -44,7 +44,7 @@ CURVES = [
 ]
 FIGURES = {
     "ranking": partial(ranking, BARS),
-    "cost": partial(against_cost, BARS, (10.0, 40.0, 5.0), label="images a second", more_is_better=True),
+    "cost": partial(against_cost, BARS, (10.0, 40.0, 5.0), label="images per second", more_is_better=True),
     "curve": partial(label_curve, CURVES),
     "parts": partial(decomposition, {"usability": 1.5, "probe generalization": -0.2}),
 }

@@ -203,7 +203,8 @@ class Choice(Shown):
 
         ``cost`` is "images_per_second" or "n_parameters"; QueryError if it is not, or not known of any encoder.
         """
-        labels = {None: "", "images_per_second": f"images a second on {self.plan.device}", "n_parameters": "parameters"}
+        speed = f"images per second on {self.plan.device}"
+        labels = {None: "", "images_per_second": speed, "n_parameters": "parameters"}
         if cost not in labels:
             raise QueryError(f"Got the cost {cost!r}, expected images_per_second or n_parameters.")
         costs = {one["encoder"]: one[cost] if cost else 1 for one in self._records()}
@@ -501,7 +502,7 @@ def _prepared(
         listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
         notes.append(
             f"Within the time {counted(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
-            f"about {slowest:.3g} images a second or more, so that slower ones are not on the list."
+            f"about {slowest:.3g} images per second or more, so that slower ones are not on the list."
         )
     ground = Ground(
         data=data,

@@ -303,7 +303,7 @@ def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
 
     def words(card: EncoderCard) -> str:
         rate = speed(card)
-        return "speed not known" if rate is None else f"{short_number(float(f'{rate:.3g}'))} images a second"
+        return "speed not known" if rate is None else f"{short_number(float(f'{rate:.3g}'))} images per second"
 
     reason = f"--min-images-per-second {limit:g}"
     return [

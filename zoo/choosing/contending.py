@@ -363,7 +363,7 @@ class ImageContender:
         limit = self.ground.least_images_per_second
         if limit is not None and self.speed is not None and self.speed.images_per_second < limit:
             raise QueryError(
-                f"{self.name} makes features of {self.speed.images_per_second:.3g} images a second on "
+                f"{self.name} makes features of {self.speed.images_per_second:.3g} images per second on "
                 f"{self.ground.device_name}, {limit:g} were asked for."
             )
         return found

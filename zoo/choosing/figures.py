@@ -50,6 +50,11 @@ def bars_of(standings: Sequence[Standing]) -> list[Bar]:
     ]
 
 
+def _of_height(what: str) -> str:
+    """The label of a vertical axis, which has less room."""
+    return f"{what.removesuffix(' variance')}, percent (lower is better)"
+
+
 def ranking(bars: Sequence[Bar], width: float, *, what: str = "error", axes: Axes | None = None) -> Drawing:
     """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
     drawing, axes = _place(axes, width, 0.75 + _ROW_INCHES * len(bars))
@@ -108,7 +113,7 @@ def against_cost(
             size=6.5,
             color=INK,
         )
-    axes.set(xlabel=label, ylabel=f"{what}, percent (lower is better)")
+    axes.set(xlabel=label, ylabel=_of_height(what))
     _key(drawing, [bar.verdict for bar in bars], width)
     return drawing
 
@@ -149,7 +154,7 @@ def label_curve(curves: Sequence[LabelCurve], width: float, *, what: str = "erro
     ticks = counts[:: math.ceil(len(counts) / (8 if width > _WIDE else 4))]  # as many as can be read
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel="labelled images", ylabel=f"{what}, percent (lower is better)")
+    axes.set(xlabel="labelled images", ylabel=_of_height(what))
     handles, labels = axes.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=2 if width > _WIDE else 1)
     return drawing

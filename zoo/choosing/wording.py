@@ -389,7 +389,7 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]
     speeds = {one.name: one.images_per_second for one in choice.costs}
     sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
     for title, costs, label, more_is_better in (
-        ("Against speed", speeds, f"images a second on {choice.plan.device}", True),
+        ("Against speed", speeds, f"images per second on {choice.plan.device}", True),
         ("Against size", sizes, "parameters", False),
     ):
         known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]

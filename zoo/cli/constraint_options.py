@@ -106,7 +106,7 @@ def asks_for_costs(constraints: Constraints) -> bool:
 
 
 def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
-    """Operations and memory of an encoder as JSON, and images a second on a named device; null where not known."""
+    """Operations and memory of an encoder as JSON, and images per second on a named device; null where not known."""
     cost, memory = known_cost(card), constraints.memory_of(card)
     record = {
         "gflops": None if cost is None else cost.gflops,
@@ -132,7 +132,7 @@ def cost_headers(constraints: Constraints) -> list[str]:
 
 
 def cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
-    """Operations in 1e9 an image, memory, and images a second on a named device, as a table shows them."""
+    """Operations in 1e9 an image, memory, and images per second on a named device, as a table shows them."""
     cost, memory = known_cost(card), constraints.memory_of(card)
     cells = ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else size(memory)]
     if constraints.measured_device is not None:

@@ -18,7 +18,7 @@ Zoo.pages.choose = () => {
   if (!form) return;
   const { steps, start, kinds, devices } = BUDGET, usual = "error-asc", element = Zoo.element;
   const all = BUDGET.rows.map((row, place) => ({ place, ...Object.fromEntries(BUDGET.fields.map((name, field) => [name, row[field]])) }));
-  const heads = [...document.querySelectorAll("#ranking [data-order]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images a second", "number", "high"] };
+  const heads = [...document.querySelectorAll("#ranking [data-order]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images per second", "number", "high"] };
   const points = value => value % 1 === .25 ? `${Math.floor(value)}.2` : value.toFixed(1); /* halves to even, as in Python */
   const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, one.id), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
   const speedOf = ({ speeds }) => speeds && (speeds[1] ? `~${rounded(speeds[0])}` : rounded(speeds[0])), spread = ({ speeds }) => speeds?.[1] && `${rounded(speeds[1])} to ${rounded(speeds[2])}, expected`;
@@ -72,7 +72,7 @@ Zoo.pages.choose = () => {
     return sorted;
   }
   function drawFront() {
-    const [label, format, better] = sizes[form.against.value], name = form.against.value, sign = better === "high" ? -1 : 1, x = { label: name === "speed" ? `images a second on ${device.name}` : label, kind: "log", format, better };
+    const [label, format, better] = sizes[form.against.value], name = form.against.value, sign = better === "high" ? -1 : 1, x = { label: name === "speed" ? `images per second on ${device.name}` : label, kind: "log", format, better };
     const marks = kept.filter(one => one[name]).map((one, place, known) => {
       const smaller = known.slice(0, place).filter(other => sign * other[name] <= sign * one[name]), group = !smaller.length ? 1 : smaller.some(other => Zoo.isWorse(one, other)) ? 3 : 2;
       return { id: one.id, label: one.id, href: href(one), x: one[name], y: one.error, low: group === 1 ? one.low : null, high: group === 1 ? one.high : null, group, fill: BUDGET.fillOf[one.basis], one,
