@@ -104,7 +104,7 @@ def same_parts(root: Path) -> None:
         (lambda root: put(root / "train" / "1.png"), "1 image outside a folder of a class, such as '1.png'"),
         (lambda root: shutil.rmtree(root / "val"), "has train/ but none of val/"),
         (lambda root: (root / "train" / "emu").mkdir(), "1 of 3 class folders .* the first is 'emu'"),
-        (lambda root: put(root / "val" / "emu" / "1.png"), "1 test images of 'pets' have a class .* 'emu'"),
+        (lambda root: put(root / "val" / "emu" / "1.png"), "1 test image of 'pets' has a class .* 'emu'"),
         (lambda root: [shutil.rmtree(root / part / "dog") for part in ("train", "val")], "same label, 'cat'"),
         (same_parts, "are the same 6 images"),
         (lambda root: (root / "train" / "dog" / "gone.png").symlink_to("nowhere"), r"gone\.png cannot be read"),

@@ -185,9 +185,9 @@ def data_of(
     if new := [name for name, n in n_val.items() if n and not n_train.get(name)]:
         written = [group for group in alike if set(group) & set(new) and set(group) & n_train.keys()]
         advice = f": {label_notes(written)[0]}" if written else ""
-        what = "tag" if train.tags else "class"
+        what, n = "tag" if train.tags else "class", sum(n_val[name] for name in new)
         raise DataError(
-            f"{sum(n_val[name] for name in new):,} test images of {val.name!r} have a {what} that no training image "
+            f"{counted(n, 'test image')} of {val.name!r} {'has' if n == 1 else 'have'} a {what} that no training image "
             f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
     if train.classes != val.classes and not train.tags and not train.target:

@@ -487,5 +487,5 @@ def _part(
 def _loose(tree: ImageTree, advice: str) -> DataError:
     return DataError(
         f"{tree.path} holds {counted(len(tree.images), 'image')} outside a folder of a class, such as "
-        f"{tree.images[0]!r}, so that they have no label{advice}."
+        f"{tree.images[0]!r}, and so without a label{advice}."
     )
