@@ -62,7 +62,7 @@ def test_photos_in_nested_folders_become_an_array_and_a_table_whose_rows_are_tho
     assert [(one["part"], one["n_images"]) for one in found["features"]] == [("all", 12)]
     assert [one["file"] for one in found["files"]] == [str(parquet), str(npy)]
     (note,) = found["images"]["notes"]
-    assert note.startswith("without labels: ") and "have no label" in note
+    assert note.startswith("without labels: ") and "without a label" in note
     x, about = np.load(npy), beside(npy)
     encoder, preprocess = zoo.load(ENCODER)
     with torch.no_grad():
@@ -168,7 +168,7 @@ def test_a_damaged_image_is_left_out_and_named_and_shifts_no_row(photos: Path, t
     before = np.load(tmp_path / "out.npy")
     (folder / "b.png").write_bytes((folder / "b.png").read_bytes()[:200])
     text = run("features", ENCODER, str(folder), "--npy", str(tmp_path / "out.npy"), "--device", "cpu").output
-    assert "were left out: b.png" in text and whole["features"][0]["n_images"] == 3
+    assert "was left out: b.png" in text and whole["features"][0]["n_images"] == 3
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), before[[0, 2]], rtol=1e-4, atol=1e-6)
     about = beside(tmp_path / "out.npy")
     assert about["image"] == ["a.png", "c.png"] and [one["image"] for one in about["skipped"]] == ["b.png"]
@@ -220,7 +220,7 @@ def test_verbs_that_need_labels_say_so_of_features_without(photos: Path, tmp_pat
     assert "y is missing" in run("metric", "logme", whole, code=2).output
     assert document("metric", "rankme", whole)
     for verb in ("evaluate", "choose"):
-        assert "they have no label" in run(verb, *[ENCODER] * (verb == "evaluate"), str(photos), code=1).output
+        assert "without a label" in run(verb, *[ENCODER] * (verb == "evaluate"), str(photos), code=1).output
 
 
 def test_several_encoders_fill_a_folder_and_workers_make_the_same_files(photos: Path, tmp_path: Path) -> None:

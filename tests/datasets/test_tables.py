@@ -177,7 +177,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (lambda: rows(a=[0, 1] * 20, b=[1, 0, 2, "x"] * 10), {"label_columns": ["a", "b"]}, "20 of 40 .*'b'.* line 4"),
     (lambda: rows(split=["train", "val", "other", ""] * 10), {}, "20 of 40 .* no part .* line 4 with 'other'"),
     (lambda: rows(split=["train"] * 40), {}, "All 40 rows of .* are 'train'"),
-    (lambda: changed(rows(split=SPLIT), 2, label="emu"), {}, "1 test images .* the first is 'emu'"),
+    (lambda: changed(rows(split=SPLIT), 2, label="emu"), {}, "1 test image .* the first is 'emu'"),
     (lambda: changed(rows(patient=PATIENTS), 7, patient=""), {"group": "patient"}, "no group .*line 9"),
     (lambda: rows(patient=["p"] * 40), {"group": "patient"}, "of the group 'p'"),
     ("path,label\npictures/00.png,a\npictures/01.png,b,c\nx\n", {}, "2 rows .* line 3 with 3"),
