@@ -88,7 +88,7 @@ def predict_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Classify images, or predict numbers of them, by a saved probe.
+    """Classify images by a saved probe, or predict their numbers.
 
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
