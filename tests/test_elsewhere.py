@@ -37,7 +37,7 @@ def test_every_line_of_the_page_runs_in_its_order(repository: Path, tmp_path: Pa
     done = subprocess.run(
         [sys.executable, "-c", f"BLOCKS, PAGE = {blocks!r}, {str(page)!r}\n{RUNNER}"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(repository)},
+        env={**os.environ, "PYTHONPATH": str(repository), "ZOO_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
         check=False,

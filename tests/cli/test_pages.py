@@ -44,7 +44,7 @@ def test_evaluate_shows_what_the_probe_gets_wrong(evaluated: tuple[Path, dict[st
     assert mistakes["wrong_labels"]["n_judged"] == 160 and mistakes["near_duplicates"]["pairs"] == []
     page = text_of(root / "page.html")
     said = Reader(page).text
-    for words in ("Errors by number of labels", "Components of the full-shot error", "Labels to check", "Least sure"):
+    for words in ("Errors by number of labels", "Components of the full-shot error", "cannot be told", "Least sure"):
         assert words in said
     assert f"{first['label']} → {first['predicted']}" in said
     assert page.count("<img ") > 20 and 'class="small"' in page

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -204,6 +205,7 @@ def test_a_search_over_encoders_on_two_processes_finds_what_one_does(paths: list
     pipeline = make_pipeline(transformer("pocket_init_rn"), LogisticRegression())
     settings = {"imagetransformer__encoder": ["pocket_init_rn", NAME], "logisticregression__C": [0.1, 10.0]}
     alone, together = (GridSearchCV(pipeline, settings, cv=2, n_jobs=n_jobs).fit(paths, LABELS) for n_jobs in (None, 2))
+    get_reusable_executor().shutdown()  # which joblib keeps for further searches
     assert np.array_equal(alone.cv_results_["mean_test_score"], together.cv_results_["mean_test_score"])
     assert alone.best_params_ == together.best_params_
 

@@ -141,7 +141,8 @@ def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: Open
     rows = page.evaluate("Zoo.encoders().filter(one => one.drawn && one.kind !== 'none' && one.expected <= 60)")
     fills = {"measured here": 0, "other linear probe": 0, "expected": 0}
     for one in rows:
-        words = {"measured here": "measured here", "probe of others": "other linear probe"}
+        words = {"measured here": "measured here"}
+        words |= dict.fromkeys(("probe of others", "another protocol"), "other linear probe")
         fills[words.get(one["basis"], "expected")] += 1
     assert page.locator("#plot .fills li").all_inner_texts() == [f"{words} ({n})" for words, n in fills.items()]
     drawn = {"f": "measured here", "half": "other linear probe", "hollow": "expected"}

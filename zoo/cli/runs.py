@@ -234,7 +234,8 @@ class _Seen:
             if facts[name]:
                 click.echo(f"\n{heading}")
             for one in facts[name][:_FIRST]:
-                images = f", images {spanned(one['images'][0], one['images'][1] - 1)}" if "images" in one else ""
+                first, end = one.get("images", (0, 0))
+                images = f", images {spanned(f'{first:,}', f'{end - 1:,}')}" if end else ""
                 batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
                 click.echo(wrapped(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
                 for number, sentence in enumerate(one.get("tries", ()), 1):

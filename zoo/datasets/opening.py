@@ -544,7 +544,7 @@ def _unknown(what: str, text: str, kinds: Mapping[str, Kind[Any]]) -> UnknownNam
 def refuse_absent(text: str, *, may_be_name: bool = True) -> None:
     """Refuses a path at which there is nothing, and a plain word that is no image set unless it may be another name."""
     is_path = "/" in text or text.startswith((".", "~"))
-    if is_path and not set(text) & set(":*?[{") and not os.path.exists(text):
+    if is_path and not set(text) & set(":*?[{") and not os.path.lexists(text):
         raise QueryError(
             f"There is no folder or file {text!r}; expected a folder of images, or a file {', '.join(ENDINGS)}."
         )
