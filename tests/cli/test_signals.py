@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,19 @@ def opens(process: subprocess.Popen[str], file: Path) -> bool:
         return False
 
 
+def check_end(command: list[str], number: int, await_start: Callable[[subprocess.Popen[str]], None]) -> None:
+    """A process that is sent a signal once it has started ends by it, in a sentence."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            await_start(process)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=BOUND_S)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number
+    assert "Stopped" in said and "Traceback" not in said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("verb", ["evaluate", "features", "look", "look at files"])
 def test_a_signal_ends_a_verb_whose_threads_read_without_end(
@@ -52,18 +66,14 @@ def test_a_signal_ends_a_verb_whose_threads_read_without_end(
         "look at files": ("look", ENCODER, str(images / "cat"), "--out", str(tmp_path / "look")),
     }[verb]
     command = [sys.executable, "-m", "zoo", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            patience = time.monotonic() + 200
-            while not opens(process, images / "cat" / "0.png") and time.monotonic() < patience:
-                assert process.poll() is None, process.communicate()
-                time.sleep(0.02)
-            process.send_signal(number)
-            _, said = process.communicate(timeout=BOUND_S)
-        finally:
-            process.kill()
-    assert process.returncode == 128 + number
-    assert "Stopped" in said and "Traceback" not in said
+
+    def await_reading(process: subprocess.Popen[str]) -> None:
+        patience = time.monotonic() + 200
+        while not opens(process, images / "cat" / "0.png") and time.monotonic() < patience:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+
+    check_end(command, number, await_reading)
 
 
 _SLEEPS = """
@@ -84,14 +94,8 @@ zoo.cli.main("list")
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_verb_whose_main_thread_it_does_not_wake(number: int) -> None:
-    command = [sys.executable, "-c", _SLEEPS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "waits\n"
-            process.send_signal(number)
-            _, said = process.communicate(timeout=BOUND_S)
-        finally:
-            process.kill()
-    assert process.returncode == 128 + number
-    assert "Stopped" in said and "Traceback" not in said
+    def await_words(process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+
+    check_end([sys.executable, "-c", _SLEEPS], number, await_words)

@@ -23,7 +23,7 @@ from ..datasets import ImageData, open_images
 from ..datasets.images import copies_of, shared_groups
 from ..datasets.labels import class_notes
 from ..datasets.notes import notes_on
-from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
+from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable, counted
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
@@ -32,7 +32,7 @@ from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from .comparing import LabelCurve, label_curve, label_parts
-from .constraints import DEVICES, Constraints, counted, named
+from .constraints import DEVICES, Constraints, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .figures import against_cost, bars_of, ranking

@@ -17,7 +17,6 @@ from ..cards.licences import LICENCE_WORDS, PERMISSIVE
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..cards.throughput import Device, Speed, device_named, images_per_second
 from ..errors import MissingExtra, QueryError, UnknownName
-from ..errors import counted as counted
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")

@@ -38,11 +38,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from ..errors import CorruptImage, DataError, ZooError
+from ..errors import CorruptImage, DataError, ZooError, counted
 from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
-from .constraints import counted
 from .judging import (
     Chunk,
     Predict,

@@ -110,16 +110,15 @@ def answer(choice: Choice) -> list[str]:
     """The best encoder, ties, and the expected error with more labels, in sentences."""
     leader = choice.race.leader
     assert leader.error is not None
+    labels, corrected = counted(leader.n_train, "label"), _corrected(choice.race.optimism)
     lines = [
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
-        f"{counted(leader.n_train, 'label')}{_corrected(choice.race.optimism)}."
+        f"{labels}{corrected}."
+        if not choice.data.target
+        else f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
+        f"{percent(leader.error)} on {leader.n_test:,} test images, with {labels} (R2 "
+        f"{1 - leader.error.value / 100:.2f}{corrected})."
     ]
-    if choice.data.target:
-        lines = [
-            f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
-            f"{percent(leader.error)} on {leader.n_test:,} test images, with {leader.n_train:,} labels (R2 "
-            f"{1 - leader.error.value / 100:.2f}{_corrected(choice.race.optimism)})."
-        ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)

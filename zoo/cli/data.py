@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ..errors import CorruptImage, DataError
+from ..errors import CorruptImage, DataError, counted
 from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options, there
 from .options import with_options
-from .output import counted, json_option, print_json, print_notes, print_table, wrapped
+from .output import json_option, print_json, print_notes, print_table, wrapped
 
 _MOST_CLASSES, _N_SAMPLED = 10, 32
 

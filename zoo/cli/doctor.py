@@ -20,7 +20,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..errors import StoreError, ZooError
+from ..errors import StoreError, ZooError, counted
 from ..files import NO_HOME, cache_folder, content_folder, user_folder
 from ..storage import OFF, ON, is_offline, shown_place, without_password
 from ..version import __version__
@@ -28,7 +28,7 @@ from ..weights.hosts import host_of, unreachable
 from ..weights.places import mirror_place, shown, weights_folder
 from .facts import matching
 from .options import encoder_names
-from .output import NothingFound, counted, entry, json_option, listed, print_json, print_notes, print_table, size
+from .output import NothingFound, entry, json_option, listed, print_json, print_notes, print_table, size
 
 DISTRIBUTION = "ssl-zoo"
 _ALWAYS = ("click", "filelock", "packaging", "rich")

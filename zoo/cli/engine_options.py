@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from ..files import local_folder
 from .measure_options import featurising, source_options
 from .options import ARGUMENTS, refuse_idle, with_options
-from .output import counted, listed, print_json, print_notes
+from .output import listed, print_json, print_notes
 
 if TYPE_CHECKING:
     from ..datasets import ImageData

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.schema import Missing
-from ..errors import ZooError, spanned
+from ..errors import ZooError, counted, spanned
 from .measure_options import copies_document, groups_document, skipped_notes
-from .output import counted, print_notes, print_table, wrapped
+from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval

@@ -12,7 +12,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
-from ..errors import spanned
+from ..errors import counted, spanned
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
@@ -56,7 +56,7 @@ from .options import (
     refuse_idle,
     where_option,
 )
-from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record, wrapped
+from .output import NothingFound, fits, json_option, print_json, print_notes, print_table, record, wrapped
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order

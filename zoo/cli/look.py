@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, UnknownName
+from ..errors import QueryError, UnknownName, counted
 from .measure_options import (
     DATA_OPTIONS,
     IMAGES_HELP,
@@ -27,7 +27,7 @@ from .measure_options import (
     there,
 )
 from .options import ARGUMENTS, encoder_names, given_options, refuse_idle, seed_option, with_options
-from .output import counted, json_option, print_json, print_notes, print_table, say
+from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from ..errors import UnknownName
+from ..errors import UnknownName, counted
 from ..results import evidence
 from ..results.facts import DOUBTFUL, points
 from ..results.reported import reported_numbers
 from ..results.reported_values import METRICS, PROTOCOLS, TOP_1, ReportedNumber
 from ..results.wording import by_whom, interval_of_others
-from .output import counted, entry, is_verbose, listed, print_notes, print_table, wrapped
+from .output import entry, is_verbose, listed, print_notes, print_table, wrapped
 
 _SIZE = re.compile(r", \d+ training images$")  # end of a setting that says no more than which data set it is
 

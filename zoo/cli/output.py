@@ -18,7 +18,6 @@ from unicodedata import east_asian_width
 import click
 
 from ..cards.schema import Missing
-from ..errors import counted as counted
 from ..errors import listed as listed
 from ..errors import visible
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, QueryError, StoreError, UnknownName
+from ..errors import DataError, QueryError, StoreError, UnknownName, counted
 from ..files import plain_cell, replaced
 from .evaluation_output import print_classification, print_regression, print_tagging
 from .measure_options import (
@@ -34,7 +34,7 @@ from .measure_options import (
     there,
 )
 from .options import given_options, refuse_idle, with_options
-from .output import counted, json_option, print_json, print_notes, print_table, say
+from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet

@@ -31,6 +31,7 @@ from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filt
 from ..choosing.expectations import best_measured, imagenet_labels
 from ..choosing.ranking import Beside, Ranking, recommend
 from ..choosing.ranking import Ranked as ExpectedRank
+from ..errors import counted
 from ..results.derived import of_one_protocol, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points, short_number
 from ..results.reported import reported_numbers
@@ -52,7 +53,6 @@ from .facts import WRONG, distrust, errata_records
 from .options import as_count, refuse_idle, with_options
 from .output import (
     NothingFound,
-    counted,
     json_option,
     listed,
     print_command,

@@ -16,7 +16,7 @@ import click
 from ..cards.catalogue import catalogue
 from ..cards.finding import is_glob
 from ..cards.schema import Missing
-from ..errors import UnknownName, nearest_names
+from ..errors import UnknownName, counted, nearest_names
 from ..files import plain_cell
 from ..results.derived import seed_means, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points, protocol_marks
@@ -59,7 +59,7 @@ from .options import (
     only_limit_option,
     refuse_idle,
 )
-from .output import NothingFound, counted, fits, json_option, listed, print_json, print_notes, print_table
+from .output import NothingFound, fits, json_option, listed, print_json, print_notes, print_table
 
 Column = tuple[str, str]  # metric, split
 _EPILOG = """\b

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from ..errors import QueryError, spanned
+from ..errors import QueryError, counted, spanned
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
 from ..files import cache_folder, local_folder
 from ..storage import Place, place_at
 from .engine_options import PROCESS_OPTIONS
 from .options import with_options
-from .output import NothingFound, counted, json_option, print_json, print_notes, print_table, size, wrapped
+from .output import NothingFound, json_option, print_json, print_notes, print_table, size, wrapped
 
 _EXAMPLES = """\b
 Examples:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..errors import QueryError
+from ..errors import QueryError, counted
 from .facts import named
 from .measure_options import FEATURE_OPTIONS, RUN_OPTIONS
 from .options import dry_run_option, encoder_names, refuse_idle, seed_option, with_options
 from .output import (
     NothingFound,
-    counted,
     json_option,
     listed,
     print_command,

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
+from ..errors import counted
 from ..files import cache_folder
 from .facts import kept_weights
 from .options import encoder_names, refuse_idle, with_options
-from .output import counted, json_option, print_command, print_json, print_notes, size, steps, wrapped
+from .output import json_option, print_command, print_json, print_notes, size, steps, wrapped
 
 if TYPE_CHECKING:
     from ..site.contents import Contents

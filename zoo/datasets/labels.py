@@ -103,8 +103,8 @@ def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
 
 
 def _are_first(values: Collection[float]) -> bool:
-    """Whether whole numbers are the first ones from 0 or 1, as numbers of classes are."""
-    return min(values, default=0) in (0, 1) and max(values, default=0) - min(values, default=0) + 1 == len(values)
+    """Whether whole numbers are the first from 0 or 1, as numbers of classes are, of which few may be missing."""
+    return min(values, default=0) in (0, 1) and max(values, default=0) < len(values) / _SHARE_OF_NUMBERS
 
 
 def _words_of(name: str) -> set[str]:

@@ -441,9 +441,8 @@ def check_pair(train: Features, test: Features, *, numbers: bool = False) -> Non
     for features in (train, test):
         check_features(features)
     unknown = np.setdiff1d(test.y, train.y)
-    if (
-        unknown.size and not train.tags and not numbers
-    ):  # a combination of tags may be new; a probe of classes is wrong on it
+    has_classes = not train.tags and not numbers  # a combination of tags may be new, and so may a number
+    if unknown.size and has_classes:
         raise DataError(
             f"{counted(int((test.y == unknown[0]).sum()), 'test image has', 'test images have')} the label "
             f"{named_class(test, unknown[0])}, which no training image has; expected every class in both sets."

@@ -213,6 +213,8 @@ def evaluate_numbers(
     require_enough(train.origin.dataset, len(train.y), len(test.y))
     results, left_out, y = list[RegressionSetting](), dict[str, str](), get_numbers(test)
     full = _fitted(train, len(train.y), seed=request.seed)
+    how: Any = {"groups": test.groups, "n_draws": request.n_bootstrap, "seed": request.seed}
+    of_full = compute_number_metrics(y, full.predict(test.x), **how)
     for setting in sorted(wanted, key=lambda one: one.percent or 100):
         n = round(len(train.y) * (setting.percent or 100) / 100)
         if n < FEWEST:
@@ -221,9 +223,11 @@ def evaluate_numbers(
         seeds = range(request.seed, request.seed + (1 if setting.is_full else request.n_seeds))
         if tell is not None:
             tell(f"{setting.name}: ridge regression, seeds: {len(seeds)}")
-        fits = [full if setting.is_full else _fitted(train, n, seed=seed) for seed in seeds]
-        predicted = [fit.predict(test.x) for fit in fits]
-        mean, *each = _metrics(predicted, y, test.groups, n_draws=request.n_bootstrap, seed=request.seed)
+        fits, mean, each = [full], of_full, [of_full]
+        if not setting.is_full:
+            fits = [_fitted(train, n, seed=seed) for seed in seeds]
+            predicted = [fit.predict(test.x) for fit in fits]
+            mean, *each = _metrics(predicted, y, **how)
         runs = dict(zip(seeds, zip(each, [fit.report_ for fit in fits], strict=True), strict=True))
         results.append(RegressionSetting(setting=setting, n_train=n, metrics=mean, runs=runs))
     return RegressionEvaluation(
@@ -232,7 +236,7 @@ def evaluate_numbers(
         protocol=PROTOCOLS[PROTOCOL],
         settings=tuple(results),
         left_out=left_out,
-        kept=_kept(full, train, test, request),
+        kept=_kept(full, of_full, train, test, request.seed),
         copies=copies_of(train.contents, train.y, test.contents, test.y),
         groups=shared_groups(train.groups, test.groups),
     )
@@ -254,12 +258,10 @@ def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:
     return RidgeProbe().fit(train.x[chosen], get_numbers(train)[chosen], groups=groups)
 
 
-def _kept(fit: RidgeProbe, train: Features, test: Features, request: Request) -> Kept:
+def _kept(fit: RidgeProbe, metrics: Regression, train: Features, test: Features, seed: int) -> Kept:
     """The probe with all labels, ready to save, and its metrics."""
     probe = make_probe(train, "numbers", (train.target,), fit.coef_[None], np.array([fit.intercept_]))
-    predicted, draws = fit.predict(test.x), request.n_bootstrap
-    metrics = compute_number_metrics(get_numbers(test), predicted, groups=test.groups, n_draws=draws, seed=request.seed)
-    probe.about.update(describe(train, test, metrics, protocol=PROTOCOL, seed=request.seed, chosen=fit.report_))
+    probe.about.update(describe(train, test, metrics, protocol=PROTOCOL, seed=seed, chosen=fit.report_))
     return Kept(probe=probe, metrics=metrics)
 
 
