@@ -1,13 +1,14 @@
-"""Images that Pillow refuses, misreads or narrows: TIFF files of other bands and types, and colours of 16 bits.
+"""Images that Pillow refuses, misreads or narrows: TIFF of other bands and types, 16-bit colours, FITS with an offset.
 
 :func:`open_image` is ``PIL.Image.open`` for all sources. Where Pillow does right it returns what Pillow does; else a
-:class:`BandImage`, which tifffile or imagecodecs read. What a file does not say, such as which of five bands are red,
-green and blue, is not guessed.
+:class:`BandImage`, which tifffile or imagecodecs read, or whose values this module corrects. What a file does not say,
+such as which of five bands are red, green and blue, is not guessed.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,8 @@ _TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _DEEP = f"16-bit {COLOURS}"
 _MORE = "with {} bands, of which red, green and blue are shown"
 _IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
+_FITS_CARD = 80  # bytes
+_FITS_TYPES = {(8, -128): np.int8, (16, 0): np.int16, (16, 32768): np.uint16, (32, 2**31): np.uint32}  # by bits, BZERO
 _HEIF_META = 1 << 16  # bytes in which HEIF says how an image is turned
 
 
@@ -92,6 +95,8 @@ def open_image(source: Source, scale: Scale | None = None) -> ImageFile.ImageFil
         head = opened.fp.read(_HEIF_META)
         if b"irot" not in head and b"imir" not in head:  # which libheif obeys
             opened.getexif()[_ORIENTATION] = turn
+    if opened.format == "FITS":
+        return _fits(opened)
     kind, _, is_misread = narrowed_by_pillow(opened)
     if opened.format == "TIFF" and (is_misread or (kind and scale is not None)):
         return _tiff(opened.fp)
@@ -171,6 +176,44 @@ def _tiff(file: IO[bytes]) -> BandImage:
     found.remark = _MORE.format(n) if n > 3 and alpha is None else _IN_ORDER * (n == 3 and not is_rgb)
     found.orientation = next((tag.value for tag in [page.tags.get(_ORIENTATION)] if tag and tag.value in range(9)), 1)
     found.has_frames, found.has_alpha = len(opened.pages) > 1, alpha is not None
+    return found
+
+
+def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
+    """A FITS image with the values that its header means, BZERO + BSCALE * stored, of which Pillow reads the stored.
+
+    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes are refused, whose first plane Pillow shows.
+    """
+    assert opened.fp is not None
+    opened.fp.seek(0)
+    head = opened.fp.read(opened.tile[0][2]).decode("latin-1")
+    cards = [head[i : i + _FITS_CARD] for i in range(0, len(head), _FITS_CARD)]
+    # of a compressed image, ZBITPIX is the BITPIX of what is compressed
+    said = {card[:8].strip().removeprefix("Z"): card[10:].partition("/")[0] for card in cards if card[8:9] == "="}
+
+    def number(name: str, default: float) -> float:
+        return float(said.get(name, str(default)).replace("D", "E"))
+
+    n_planes = math.prod(int(number(f"NAXIS{i}", 1)) for i in range(3, 1 + int(number("NAXIS", 2))))
+    if n_planes > 1:
+        raise UnidentifiedImageError(
+            f"it holds {n_planes} planes, which do not say how they are shown; expected one: write it, "
+            "as with astropy.io.fits.writeto(name, planes[0])"
+        )
+    bits, zero, scale, blank = (int(number("BITPIX", 8)), number("BZERO", 0), number("BSCALE", 1), said.get("BLANK"))
+    if bits != 16 and (zero, scale, blank) == (0, 1, None):
+        return opened
+    dtype = np.dtype(_FITS_TYPES.get((bits, zero), np.float64) if scale == 1 and blank is None else np.float64)
+
+    def read() -> np.ndarray:
+        opened.load()
+        stored = np.asarray(opened)
+        stored = stored.astype(np.uint16).view(np.int16) if bits == 16 else stored
+        values = np.asarray((stored * np.float64(scale) + zero).astype(dtype))
+        return values if blank is None else np.where(stored == float(blank), np.nan, values)
+
+    found = BandImage(opened.fp, read, array_values(dtype), opened.size)
+    found.format, found.reader = "FITS", "the header of FITS"
     return found
 
 
