@@ -29,14 +29,15 @@ COLOURS = "colours"
 """Ends the kind of values of colours with more than 8 bits a channel, of which Pillow keeps the high 8."""
 
 _ORIENTATION, _BITS, _PHOTOMETRIC, _N_SAMPLES, _PLANES, _EXTRA_SAMPLES, _FORMAT = 274, 258, 262, 277, 284, 338, 339
-_GREY, _RGB, _SEPARATE, _SIGNED = (0, 1), 2, 2, 2  # of these tags
+_GREY, _RGB, _SEPARATE, _SIGNED, _UNSIGNED = (0, 1), 2, 2, 2, 1  # of these tags
 _WHITE_IS_ZERO, _ASSOCIATED, _ALPHA = 0, 1, (1, 2)
 _TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _DEEP = f"16-bit {COLOURS}"
 _MORE = "with {} bands, of which red, green and blue are shown"
 _IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
 _FITS_CARD = 80  # bytes
-_FITS_TYPES = {(8, -128): np.int8, (16, 0): np.int16, (16, 32768): np.uint16, (32, 2**31): np.uint32}  # by bits, BZERO
+_FITS_BITS_ZERO: tuple[tuple[int, float], ...] = ((8, -128), (16, 0), (16, 32768), (32, 2**31))
+_FITS_TYPES = dict(zip(_FITS_BITS_ZERO, ("i1", "i2", "u2", "u4"), strict=True))
 _HEIF_META = 1 << 16  # bytes in which HEIF says how an image is turned
 
 
@@ -120,7 +121,8 @@ def require_libraries() -> None:
 def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     """What Pillow makes less of in a PNG or TIFF: the kind of values of 16-bit colours, bands, and if it misreads them.
 
-    It would scramble planes of 16 bits, wrap values below 0, and take a further band for alpha or the first for all.
+    It would scramble planes of 16 bits, wrap values below 0 or from 2^31 on, and take a further band for alpha or the
+    first for all.
     """
     tags = getattr(opened, "tag_v2", {})
     if opened.format != "TIFF":
@@ -132,6 +134,7 @@ def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     has_more = photometric == _RGB and n > 3 and not {*extra[:1]} & {*_ALPHA}
     is_misread = (
         (max(bits) == 8 and _SIGNED in tags.get(_FORMAT, ()))
+        or (max(bits) == 32 and n == 1 and tags.get(_FORMAT, (_UNSIGNED,))[0] == _UNSIGNED)
         or (photometric in _GREY and n > 1 and not {*extra[:1]} & {*_ALPHA})
         or (has_more and not extra)
         or (photometric == _RGB and is_deep and tags.get(_PLANES) == _SEPARATE)
@@ -203,7 +206,7 @@ def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
     bits, zero, scale, blank = (int(number("BITPIX", 8)), number("BZERO", 0), number("BSCALE", 1), said.get("BLANK"))
     if bits != 16 and (zero, scale, blank) == (0, 1, None):
         return opened
-    dtype = np.dtype(_FITS_TYPES.get((bits, zero), np.float64) if scale == 1 and blank is None else np.float64)
+    dtype = np.dtype(_FITS_TYPES.get((bits, zero), "f8") if scale == 1 and blank is None else "f8")
 
     def read() -> np.ndarray:
         opened.load()
