@@ -70,10 +70,11 @@ def test_values_below_0_need_a_scale_and_the_notes_say_their_kind(tmp_path: Path
     ("stored", "cards", "reason"),
     [
         (np.stack([PIXELS] * 3), {}, "it holds 3 planes.*expected one"),
+        (PIXELS, {"XTENSION": "'BINTABLE'"}, "holds a table.*funpack"),
         (PIXELS.astype(">i2"), {"BLANK": int(PIXELS[0, 0])}, "are not a number"),
     ],
 )
-def test_cubes_and_missing_values_are_refused(
+def test_cubes_tables_and_missing_values_are_refused(
     stored: np.ndarray, cards: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     file = written(tmp_path / "a.fits", stored, **cards)

@@ -185,7 +185,7 @@ def _tiff(file: IO[bytes]) -> BandImage:
 def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
     """A FITS image with the values that its header means, BZERO + BSCALE * stored, of which Pillow reads the stored.
 
-    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes are refused, whose first plane Pillow shows.
+    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes, of which Pillow shows a plane, and tables are refused.
     """
     assert opened.fp is not None
     opened.fp.seek(0)
@@ -197,6 +197,8 @@ def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
     def number(name: str, default: float) -> float:
         return float(said.get(name, str(default)).replace("D", "E"))
 
+    if "TABLE" in said.get("XTENSION", "") and opened.tile[0][0] == "raw":  # whose bytes Pillow takes for pixels
+        raise UnidentifiedImageError("it holds a table, which may be a compressed image: unpack it, as with funpack")
     n_planes = math.prod(int(number(f"NAXIS{i}", 1)) for i in range(3, 1 + int(number("NAXIS", 2))))
     if n_planes > 1:
         raise UnidentifiedImageError(
