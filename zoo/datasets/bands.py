@@ -185,7 +185,8 @@ def _tiff(file: IO[bytes]) -> BandImage:
 def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
     """A FITS image with the values that its header means, BZERO + BSCALE * stored, of which Pillow reads the stored.
 
-    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes, of which Pillow shows a plane, and tables are refused.
+    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes, of which Pillow shows one plane, and tables are
+    refused.
     """
     assert opened.fp is not None
     opened.fp.seek(0)
