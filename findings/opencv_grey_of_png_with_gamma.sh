@@ -1,6 +1,6 @@
 #!/bin/sh
 # Guess: cv2.imread(file, cv2.IMREAD_GRAYSCALE) gives the grey of cvtColor and of Pillow within a level; the gAMA entry of a
-# PNG, which screenshots and exports of graphics programs have, changes no pixel, as it changes none of colour reading.
+# PNG, which some programs write, changes no pixel, as it changes none of colour reading.
 #
 # Behaviour (opencv-python-headless 4.13.0.92 and 5.0.0.93; Pillow 13.0.0): without gAMA they agree within 1 level. With
 # gAMA 1/2.2 the grey of colours is another, 50 levels and more lighter for saturated ones: the weights of red, green and blue

@@ -3,8 +3,8 @@
 # page; and get_best_level_for_downsample(4) is the level that is 4 times smaller.
 #
 # Behaviour (openslide-python 1.4.7 with openslide-bin 4.0.1.2; tifffile 2026.3.3):
-#   1. a pyramid in sub-images, as OME-TIFF keeps it, opens without a word as one level, that of full size: 64 times the
-#      pixels are read for a patch at 1/8. The same pyramid as pages of its own has its 3 levels.
+#   1. a pyramid in sub-images, as OME-TIFF keeps it, opens without a word as one level, that of full size: 16 times the
+#      pixels are read for a patch at 1/4. The same pyramid as pages of its own has its 3 levels.
 #   2. a level's downsample is the mean ratio of the sides, 4.008 for 1003 x 1001 px over 250 x 250 px, and the best level for
 #      4 is the one below, of full size. So slides whose sides do not divide are read at another level than those whose
 #      do, and patches cut there by resizing are other pixels. 4.01 gives the level that was meant.

@@ -4,7 +4,6 @@
 #
 # Behaviour (pydicom 2.4.4 and 3.0.2): in 2.4.4 the array is YBR and the call converts it. In 3.0.2 the array is RGB already and
 # the attribute says YBR_FULL still, so that the same two lines convert twice: colours up to 255 levels off, no warning.
-# Code of many tutorials and loaders has these lines.
 # Output seen: off by 1 in 2.4.4; in 3.0.2 the array alone is off by 1, after the call by 255. Exits 0 while that is so.
 set -eu
 work=$(mktemp -d)

@@ -4,8 +4,8 @@
 #
 # Behaviour (safetensors 0.7.0 and 0.8.0): 0.7.0 writes the numbers as they are shown. 0.8.0 takes as many bytes as the array
 # has from where it begins in memory: features.T comes back with the right shape, type and sum, and its numbers in other
-# rows; x[:, ::2] comes back as the first columns of x, neighbouring ones. No error and no warning. Fortran order, as of
-# numpy.linalg.svd's or scikit-learn's results, is enough. The docstring asks for contiguous arrays, nothing looks at it;
+# rows; x[:, ::2] comes back as the first columns of x, neighbouring ones. No error and no warning. Fortran order is
+# enough. The docstring asks for contiguous arrays, nothing looks at it;
 # np.ascontiguousarray before saving helps.
 # Output seen, of [[0, 1, 2], [3, 4, 5]]: 0.7.0: .T 0 3 1 4 2 5, [:, ::2] 0 2 3 5; 0.8.0: .T 0 1 2 3 4 5, [:, ::2] 0 1 2 3.
 # Exits 0 while that is so.

@@ -4,8 +4,8 @@
 #
 # Behaviour (SimpleITK 2.5.7; Pillow 13.0.0, opencv-python-headless 5.0.0.93): where the colours are stored at full size
 # (4:4:4) all agree to the level. Where they are stored at half the size (4:2:0, what most cameras, scanners and programs
-# write) Pillow and OpenCV agree, and SimpleITK's colours are up to 70 levels off at edges: it repeats the small colours
-# where the others interpolate them. Features of stained tissue or skin then come of other pixels than those trained on.
+# write) Pillow and OpenCV agree, and SimpleITK's colours are up to 70 levels off at edges: as if it repeated the small
+# colours where the others interpolate them. Features of stained tissue or skin then come of other pixels than those trained on.
 # Output seen: a red disc on blue, 128 px, quality 90: OpenCV 0 and 0; SimpleITK 0 at 4:4:4, 70 at 4:2:0, 1 of 9 pixels by
 # more than 8 levels.
 # Exits 0 while that is so.
