@@ -18,7 +18,7 @@ from zoo.datasets import open_images
 from zoo.datasets.folders import unlabelled_images
 from zoo.datasets.imagefiles import Show, read_image
 from zoo.datasets.notes import notes_on
-from zoo.errors import CorruptImage
+from zoo.errors import CorruptImage, DataError
 
 GREY = shades()
 STORED = GREY.astype(np.uint16) << 4 | GREY >> 4  # 12 bits
@@ -60,6 +60,12 @@ def test_values_are_shown_by_the_range_of_their_bits_where_there_is_no_window(tm
     rescaled = dicom(tmp_path / "c.dcm", signed, RescaleSlope=2, RescaleIntercept=-24)
     np.testing.assert_array_equal(seen(rescaled), GREY)
     np.testing.assert_array_equal(seen(dicom(tmp_path / "d.DICOM", np.stack([STORED, STORED * 0]))), GREY)
+
+
+def test_values_in_the_upper_bits_are_refused_not_cut_off(tmp_path: Path) -> None:
+    file = dicom(tmp_path / "a.dcm", STORED << 4, HighBit=15)
+    with pytest.raises(DataError, match=r"of 12 bits above 4 others .*HighBit is 15.*expected 11"):
+        seen(file)
 
 
 def test_a_window_is_applied_to_rescaled_values_and_a_scale_takes_its_place(tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ READ = {
 }
 
 
+def test_unsigned_values_of_32_bits_do_not_become_negative(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.tif", GREY.astype(np.uint32) * 16843009, photometric="minisblack")
+    assert np.array_equal(seen(file, scale=(0, 2**32 - 1))[..., 0], GREY)
+    with pytest.raises(DataError, match="--scale 0,4294967295"):
+        unlabelled_images([file])
+
+
 @for_each(READ)
 def test_bands_that_say_their_colours_are_shown_in_them(kind: str, tmp_path: Path) -> None:
     pixels, how, note = READ[kind]

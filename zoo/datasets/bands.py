@@ -1,13 +1,14 @@
-"""Images that Pillow refuses, misreads or narrows: TIFF files of other bands and types, and colours of 16 bits.
+"""Images that Pillow refuses, misreads or narrows: TIFF of other bands and types, 16-bit colours, FITS with an offset.
 
 :func:`open_image` is ``PIL.Image.open`` for all sources. Where Pillow does right it returns what Pillow does; else a
-:class:`BandImage`, which tifffile or imagecodecs read. What a file does not say, such as which of five bands are red,
-green and blue, is not guessed.
+:class:`BandImage`, which tifffile or imagecodecs read, or whose values this module corrects. What a file does not say,
+such as which of five bands are red, green and blue, is not guessed.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,12 +29,15 @@ COLOURS = "colours"
 """Ends the kind of values of colours with more than 8 bits a channel, of which Pillow keeps the high 8."""
 
 _ORIENTATION, _BITS, _PHOTOMETRIC, _N_SAMPLES, _PLANES, _EXTRA_SAMPLES, _FORMAT = 274, 258, 262, 277, 284, 338, 339
-_GREY, _RGB, _SEPARATE, _SIGNED = (0, 1), 2, 2, 2  # of these tags
+_GREY, _RGB, _SEPARATE, _SIGNED, _UNSIGNED = (0, 1), 2, 2, 2, 1  # of these tags
 _WHITE_IS_ZERO, _ASSOCIATED, _ALPHA = 0, 1, (1, 2)
 _TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _DEEP = f"16-bit {COLOURS}"
 _MORE = "with {} bands, of which red, green and blue are shown"
 _IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
+_FITS_CARD = 80  # bytes
+_FITS_BITS_ZERO: tuple[tuple[int, float], ...] = ((8, -128), (16, 0), (16, 32768), (32, 2**31))
+_FITS_TYPES = dict(zip(_FITS_BITS_ZERO, ("i1", "i2", "u2", "u4"), strict=True))
 _HEIF_META = 1 << 16  # bytes in which HEIF says how an image is turned
 
 
@@ -92,6 +96,8 @@ def open_image(source: Source, scale: Scale | None = None) -> ImageFile.ImageFil
         head = opened.fp.read(_HEIF_META)
         if b"irot" not in head and b"imir" not in head:  # which libheif obeys
             opened.getexif()[_ORIENTATION] = turn
+    if opened.format == "FITS":
+        return _fits(opened)
     kind, _, is_misread = narrowed_by_pillow(opened)
     if opened.format == "TIFF" and (is_misread or (kind and scale is not None)):
         return _tiff(opened.fp)
@@ -115,7 +121,8 @@ def require_libraries() -> None:
 def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     """What Pillow makes less of in a PNG or TIFF: the kind of values of 16-bit colours, bands, and if it misreads them.
 
-    It would scramble planes of 16 bits, wrap values below 0, and take a further band for alpha or the first for all.
+    It would scramble planes of 16 bits, wrap values below 0 or from 2^31 on, and take a further band for alpha or the
+    first for all.
     """
     tags = getattr(opened, "tag_v2", {})
     if opened.format != "TIFF":
@@ -127,6 +134,7 @@ def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     has_more = photometric == _RGB and n > 3 and not {*extra[:1]} & {*_ALPHA}
     is_misread = (
         (max(bits) == 8 and _SIGNED in tags.get(_FORMAT, ()))
+        or (max(bits) == 32 and n == 1 and tags.get(_FORMAT, (_UNSIGNED,))[0] == _UNSIGNED)
         or (photometric in _GREY and n > 1 and not {*extra[:1]} & {*_ALPHA})
         or (has_more and not extra)
         or (photometric == _RGB and is_deep and tags.get(_PLANES) == _SEPARATE)
@@ -171,6 +179,47 @@ def _tiff(file: IO[bytes]) -> BandImage:
     found.remark = _MORE.format(n) if n > 3 and alpha is None else _IN_ORDER * (n == 3 and not is_rgb)
     found.orientation = next((tag.value for tag in [page.tags.get(_ORIENTATION)] if tag and tag.value in range(9)), 1)
     found.has_frames, found.has_alpha = len(opened.pages) > 1, alpha is not None
+    return found
+
+
+def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
+    """A FITS image with the values that its header means, BZERO + BSCALE * stored, of which Pillow reads the stored.
+
+    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes, of which Pillow shows one plane, and tables are
+    refused.
+    """
+    assert opened.fp is not None
+    opened.fp.seek(0)
+    head = opened.fp.read(opened.tile[0][2]).decode("latin-1")
+    cards = [head[i : i + _FITS_CARD] for i in range(0, len(head), _FITS_CARD)]
+    # of a compressed image, ZBITPIX is the BITPIX of what is compressed
+    said = {card[:8].strip().removeprefix("Z"): card[10:].partition("/")[0] for card in cards if card[8:9] == "="}
+
+    def number(name: str, default: float) -> float:
+        return float(said.get(name, str(default)).replace("D", "E"))
+
+    if "TABLE" in said.get("XTENSION", "") and opened.tile[0][0] == "raw":  # whose bytes Pillow takes for pixels
+        raise UnidentifiedImageError("it holds a table, which may be a compressed image: unpack it, as with funpack")
+    n_planes = math.prod(int(number(f"NAXIS{i}", 1)) for i in range(3, 1 + int(number("NAXIS", 2))))
+    if n_planes > 1:
+        raise UnidentifiedImageError(
+            f"it holds {n_planes} planes, which do not say how they are shown; expected one: write it, "
+            "as with astropy.io.fits.writeto(name, planes[0])"
+        )
+    bits, zero, scale, blank = (int(number("BITPIX", 8)), number("BZERO", 0), number("BSCALE", 1), said.get("BLANK"))
+    if bits != 16 and (zero, scale, blank) == (0, 1, None):
+        return opened
+    dtype = np.dtype(_FITS_TYPES.get((bits, zero), "f8") if scale == 1 and blank is None else "f8")
+
+    def read() -> np.ndarray:
+        opened.load()
+        stored = np.asarray(opened)
+        stored = stored.astype(np.uint16).view(np.int16) if bits == 16 else stored
+        values = np.asarray((stored * np.float64(scale) + zero).astype(dtype))
+        return values if blank is None else np.where(stored == float(blank), np.nan, values)
+
+    found = BandImage(opened.fp, read, array_values(dtype), opened.size)
+    found.format, found.reader = "FITS", "the header of FITS"
     return found
 
 

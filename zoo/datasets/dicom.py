@@ -80,6 +80,12 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
             f"{name} is compressed as {syntax.name}, for which no library is installed; run: pip install pylibjpeg "
             "pylibjpeg-libjpeg, or decompress the files first, as with gdcmconv --raw."
         )
+    n_below = int(file.get("HighBit") or 0) + 1 - int(file.get("BitsStored") or 64)
+    if n_below > 0 and not syntax.is_compressed:  # as the standard once allowed; pydicom would cut off the upper bits
+        raise DataError(
+            f"{name} keeps its values of {file.BitsStored} bits above {n_below} others (HighBit is {file.HighBit}); "
+            f"expected {file.BitsStored - 1}: move its values down by {n_below} bits, and write it again."
+        )
     stored = pixel_array(file, index=0)  # (h, w) or (h, w, 3)
     kind = str(file.PhotometricInterpretation)
     if kind == "PALETTE COLOR":
