@@ -1,11 +1,12 @@
 """Compares what other packages count as the operations of a network with ours, into docs/counters.json.
 
-    python scripts/compare_counters.py [--uv PATH] [--environment DIR]
+    python scripts/compare_counters.py [NETWORK...] [--uv PATH] [--environment DIR]
 
-All counters are installed into one environment with pinned versions, by ``uv`` if it is on the path or given, else by venv
-and pip with this Python; ``UV_*`` and ``PIP_*`` reach them. Every number comes from a process of its own, for several
-counters replace functions of PyTorch and leave them replaced: the next one in the same process then fails or counts
-several times. ``python docs/generate.py`` writes the tables of docs/costs.md. Takes about ten minutes on two cores.
+All counters are installed into one environment with pinned versions, by ``uv`` if it is on the path or given, else by
+venv and pip with this Python; ``UV_*`` and ``PIP_*`` reach them. Every number comes from a process of its own, for
+several counters replace functions of PyTorch and leave them replaced: the next one in the same process then fails or
+counts several times. Networks that are not named keep their numbers. ``python docs/generate.py`` writes the tables of
+docs/costs.md. Takes about ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +41,7 @@ COUNTER_PACKAGES = (
     "deepspeed==0.19.8",
 )
 PX = 224
+BY_PARTS = "ViT-B/16, timm, fused"
 
 
 def networks() -> dict[str, Callable[[], Any]]:
@@ -51,7 +53,7 @@ def networks() -> dict[str, Callable[[], Any]]:
     from transformers import ViTConfig, ViTModel
 
     def of_timm(name: str, *, fused: bool = True, **options: Any) -> Any:
-        set_fused_attn(fused)
+        set_fused_attn(fused, experimental=True)  # some networks of timm fuse on request alone
         return timm.create_model(name, num_classes=0, **options)
 
     def of_transformers(attention: str) -> Any:
@@ -152,7 +154,11 @@ def count_calflops(kind: int) -> Callable[[Any, Any], int]:
     def count(network: Any, images: Any) -> int:
         from calflops import calculate_flops
 
-        given = {"args": [images]} if type(network).__module__.startswith("transformers") else {"input_shape": tuple(images.shape)}
+        given = (
+            {"args": [images]}
+            if type(network).__module__.startswith("transformers")
+            else {"input_shape": tuple(images.shape)}
+        )
         return calculate_flops(network, **given, print_results=False, output_as_string=False)[kind]
 
     return count
@@ -181,6 +187,9 @@ COUNTERS: dict[str, Callable[[Any, Any], int]] = {
     "deepspeed macs": count_deepspeed(1),
 }
 
+OPERATIONS_EACH = {name: 1 if name == "torch" or name.endswith("flops") else 2 for name in COUNTERS}
+"""Operations that one of a counter stands for: the others count a multiplication and the addition behind it as one."""
+
 
 def count_alone(answer: Any, network: str, counter: str | None) -> None:
     """In a process of its own: sends what a counter says of a network, or the parts of it; an error as its sentence."""
@@ -197,9 +206,9 @@ def count_alone(answer: Any, network: str, counter: str | None) -> None:
     answer.send(found)
 
 
-def count_here() -> dict[str, Any]:
-    """What every counter of this environment says of every network."""
-    apart, names = multiprocessing.get_context("fork"), list(networks())  # what is slow to import is so once
+def count_here(names: Sequence[str]) -> dict[str, Any]:
+    """What every counter of this environment says of the named networks, or of all."""
+    apart, known = multiprocessing.get_context("fork"), list(networks())  # what is slow to import is so once
 
     def alone(network: str, counter: str | None) -> Any:
         answer, other = apart.Pipe(duplex=False)
@@ -215,8 +224,8 @@ def count_here() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "versions": {package: version(package) for package in packages},
-        "counted": {network: {counter: alone(network, counter) for counter in COUNTERS} for network in names},
-        "parts": {"ViT-B/16, timm, fused": alone("ViT-B/16, timm, fused", None)},
+        "counted": {network: {counter: alone(network, counter) for counter in COUNTERS} for network in names or known},
+        "parts": alone(BY_PARTS, None),
     }
 
 
@@ -249,23 +258,29 @@ def make_environment(folder: Path, uv: str | None) -> Path:
 def main() -> None:
     """Count in the environment, count ours, and write the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="as the page calls it; all unless given")
     parser.add_argument("--uv", default=shutil.which("uv"), help="path of uv")
-    parser.add_argument("--environment", type=Path, help="folder of the environment, which stays; otherwise it is removed")
+    parser.add_argument(
+        "--environment", type=Path, help="folder of the environment, which stays; otherwise it is removed"
+    )
     parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.count:
-        json.dump(count_here(), sys.stdout)
+        json.dump(count_here(options.networks), sys.stdout)
         return
     with tempfile.TemporaryDirectory() as empty:
         python = make_environment(options.environment or Path(empty) / "environment", options.uv)
         done = subprocess.run(
-            [python, "-P", __file__, "--count"],
+            [python, "-P", __file__, "--count", *options.networks],
             stdout=subprocess.PIPE,
             check=True,
             cwd=empty,
             env=os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"},
         )
-    found = {"made": datetime.now(UTC).date().isoformat()} | json.loads(done.stdout) | {"ours": count_ours()}
+    before = json.loads(NUMBERS.read_text(encoding="utf-8"))["counted"] if options.networks else {}
+    found = {"made": datetime.now(UTC).date().isoformat()} | json.loads(done.stdout)
+    found |= {"ours": count_ours(), "operations_each": OPERATIONS_EACH}
+    found["counted"] = before | found["counted"]
     NUMBERS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

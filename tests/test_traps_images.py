@@ -159,7 +159,9 @@ PIXELS = [
     ),
     Trap(
         "16-bit TIFF with one plane per colour is not scrambled",
-        zoo=shown(banded(planes(COLOURS.astype(np.uint16) * 257), photometric="rgb", planarconfig="separate"), name="a.tif"),
+        zoo=shown(
+            banded(planes(COLOURS.astype(np.uint16) * 257), photometric="rgb", planarconfig="separate"), name="a.tif"
+        ),
         right=COLOURS,
         usual=by_pillow(
             banded(planes(COLOURS.astype(np.uint16) * 257), photometric="rgb", planarconfig="separate"), name="a.tif"
@@ -167,15 +169,15 @@ PIXELS = [
     ),
     Trap(
         "16-bit TIFF in which 0 is white is inverted",
-        zoo=shown(lambda path: tiff(path, 65535 - GREY.astype(np.uint16) * 257, bits=16, white_is_zero=True), name="a.tif"),
+        zoo=shown(
+            lambda path: tiff(path, 65535 - GREY.astype(np.uint16) * 257, bits=16, white_is_zero=True), name="a.tif"
+        ),
         right=rgb(GREY),
         usual=lambda folder: by_bits(65535 - GREY.astype(np.uint16) * 257),
     ),
     Trap(
         "a fourth band of near infrared is no alpha",
-        zoo=shown(
-            banded(np.dstack([COLOURS, GREY]), photometric="rgb", extrasamples=["unspecified"]), name="a.tif"
-        ),
+        zoo=shown(banded(np.dstack([COLOURS, GREY]), photometric="rgb", extrasamples=["unspecified"]), name="a.tif"),
         right=COLOURS,
         usual=lambda _: np.asarray(white_behind(Image.fromarray(np.dstack([COLOURS, GREY])))),
     ),

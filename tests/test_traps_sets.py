@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torchvision.datasets import ImageFolder
 
 import zoo
 from tests.image_sources import made
-from tests.shard_files import pixels, png, put, tar
+from tests.shard_files import pixels, png
 from tests.traps import Trap, hold, refusal
 from zoo.datasets import ImageData, open_images, pixels_of
 from zoo.datasets.images import get_numbers, indicators_of
@@ -157,9 +157,9 @@ SETS = [
             open_images(folder(root, each("Training/cat", "Training/dog", "Testing/cat", "Testing/dog"))).train.classes
         ),
         right=["cat", "dog"],
-        usual=lambda root: ImageFolder(
-            str(folder(root, each("Training/cat", "Training/dog", "Testing/cat", "Testing/dog")))
-        ).classes,
+        usual=lambda root: (
+            ImageFolder(str(folder(root, each("Training/cat", "Training/dog", "Testing/cat", "Testing/dog")))).classes
+        ),
     ),
     Trap(
         "a class that is called train is a class among others",
