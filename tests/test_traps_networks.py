@@ -109,7 +109,39 @@ def as_loaded(*, alone: bool, training: bool = False) -> np.ndarray:
         return encoder(images[:1] if alone else images)[0].numpy()
 
 
+def with_prefix(root: Path) -> tuple[Path, Tensor]:
+    """A checkpoint of an encoder as DistributedDataParallel writes it, and an image."""
+    encoder, _ = zoo.load("pocket_simclr_rn_shapes")
+    torch.save({"module." + name: tensor for name, tensor in encoder.state_dict().items()}, root / "mine.pt")
+    return root / "mine.pt", torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def features_of(encoder: nn.Module, image: Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return encoder.eval()(image).numpy()
+
+
+def features_loaded(root: Path) -> np.ndarray:
+    file, image = with_prefix(root)
+    return features_of(zoo.load("pocket_simclr_rn_shapes", weights=file)[0], image)
+
+
+def features_loaded_loosely(root: Path) -> np.ndarray:
+    """``load_state_dict(strict=False)``, which takes nothing of a file whose names have another beginning."""
+    file, image = with_prefix(root)
+    encoder, _ = zoo.load("pocket_simclr_rn_shapes", pretrained=False, seed=0)
+    encoder.load_state_dict(torch.load(file, weights_only=True), strict=False)
+    return features_of(encoder, image)
+
+
 NETWORKS = [
+    Trap(
+        "a checkpoint whose names have another beginning is loaded and not passed over",
+        zoo=features_loaded,
+        right=lambda root: features_of(zoo.load("pocket_simclr_rn_shapes")[0], with_prefix(root)[1]),
+        usual=features_loaded_loosely,
+        within=1e-6,
+    ),
     Trap(
         "operations of torch's own attention are counted",
         zoo=lambda _: counted_by_zoo(),
@@ -144,6 +176,12 @@ NETWORKS = [
         within=1e-4,
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path_factory.mktemp(variable)))
 
 
 @pytest.mark.parametrize("trap", NETWORKS, ids=str)

@@ -14,13 +14,16 @@ from scipy import stats
 from scipy.special import betaincinv
 from sklearn import metrics as sk
 from statsmodels.api import OLS
+from statsmodels.formula import api as smf
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from tests.analysis.test_importance import FEATURES, PARAMETERS
 from tests.traps import Trap, hold
 from zoo.analysis import tree_importance
+from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import correlations
-from zoo.analysis.linear import fit_ols
+from zoo.analysis.groups import adjusted_differences
+from zoo.analysis.linear import adjusted, fit_ols
 from zoo.analysis.table import table_of
 from zoo.analysis.trees import sample_of, trained
 from zoo.evaluation import classification_metrics, tag_metrics
@@ -245,7 +248,53 @@ def tau_a(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.sign(np.subtract.outer(x, x) * np.subtract.outer(y, y)).sum() / (len(x) * (len(x) - 1)))
 
 
+P_VALUES = [0.01, 0.04, 0.03, 0.5]
+
+
+def with_p(p_values: list[float]) -> list[Estimate]:
+    return [Estimate(term=str(place), value=1.0, n=9, unit="", p=p) for place, p in enumerate(p_values)]
+
+
+def heads() -> Any:
+    """Thirty encoders, a third of which have no projector, which is a missing cell."""
+    random = np.random.default_rng(3)
+    rows: dict[str, dict[str, Any]] = {}
+    for number in range(30):
+        rows[f"encoder_{number}"] = {
+            "ssl_mode": ("contrastive", "clustering")[number % 2],
+            "usability": 20 + 2 * (number % 3 == 0) + random.normal(),
+        } | ({"projection1_arch": ("mlp", "linear")[number // 2 % 2]} if number % 3 else {})
+    return table_of(rows)
+
+
+def compared() -> int:
+    options = {"reference": "contrastive", "fixed": ("projection1_arch",)}
+    return adjusted_differences(heads(), "usability", "ssl_mode", **options)[0].n
+
+
+NEARLY_COPIED = np.concatenate([Z, Z[:60] + np.float32(1e-5)])
+
 NUMBERS_TABLE = [
+    Trap(
+        "TwoNN without near duplicates is that of one of each",
+        zoo=lambda _: intrinsic_dimension(NEARLY_COPIED).value_without_near_duplicates,
+        right=plain_twonn(Z),
+        usual=plain_twonn(NEARLY_COPIED),
+        within=1e-3,
+    ),
+    Trap(
+        "false-discovery rates never fall where p rises",
+        zoo=lambda _: [one.p_adjusted for one in adjusted(with_p(P_VALUES), family="four")],
+        right=[0.04, 0.16 / 3, 0.16 / 3, 0.5],
+        usual=[p * 4 / (1 + sorted(P_VALUES).index(p)) for p in P_VALUES],
+        within=1e-9,
+    ),
+    Trap(
+        "encoders without a projector are a level and not left out",
+        zoo=lambda _: compared(),
+        right=30,
+        usual=lambda _: int(smf.ols("usability ~ ssl_mode + projection1_arch", heads().frame).fit().nobs),
+    ),
     Trap(
         "copies of rows are found by their bytes and not by a distance of 0",
         zoo=lambda _: intrinsic_dimension(CROWDED).n_duplicates,

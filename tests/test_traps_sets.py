@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import pickle
 import re
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from sklearn.model_selection import train_test_split
@@ -18,7 +23,7 @@ from torchvision.datasets import ImageFolder
 
 import zoo
 from tests.image_sources import made
-from tests.shard_files import pixels, png
+from tests.shard_files import pixels, png, put, tar
 from tests.traps import Trap, hold, refusal
 from zoo.datasets import ImageData, open_images, pixels_of
 from zoo.datasets.images import get_numbers, indicators_of
@@ -77,6 +82,16 @@ def table_with_two_headers(root: Path) -> list[str]:
     return list(open_images(root / "all.csv").train.classes)
 
 
+@cache
+def results() -> pd.DataFrame:
+    return zoo.results_df()
+
+
+def with_blank_name() -> pd.DataFrame:
+    """The results with an empty name in the second header row, as tables have above a column without sections."""
+    return results().rename(columns={"train_test": ""}, level=1)
+
+
 def read_back(frame: pd.DataFrame) -> list[Any]:
     """The columns of a frame that was written with two header rows, and read."""
     columns = pd.read_csv(io.StringIO(frame.to_csv()), header=[0, 1], index_col=0).columns
@@ -93,8 +108,9 @@ def cifar(root: Path) -> Path:
     return batches
 
 
-def tag_columns(root: Path) -> Path:
-    file = table(root, ["x"] * N, **TAGS)
+def tag_columns(root: Path, columns: Mapping[str, Sequence[str]]) -> Path:
+    """A table with these columns of 0 and 1 and no other labels."""
+    file = table(root, ["x"] * N, **columns)
     rows = pd.read_csv(file, dtype=str).drop(columns="label")
     rows.to_csv(file, index=False)
     return file
@@ -135,10 +151,73 @@ def same_name_twice(root: Path) -> Path:
     return file
 
 
+def shard(root: Path) -> Path:
+    """A tar file of 24 images in no order; each has its label behind it."""
+    order = np.random.default_rng(0).permutation(24).tolist()
+    members = [member for i in order for member in ((f"{i:03}.png", png(i)), (f"{i:03}.cls", b"%d" % (i % 3)))]
+    return put(root / "one.tar", tar(members))
+
+
+def labels_in_shard(root: Path) -> dict[int, str]:
+    """Label of each picture by its number."""
+    whole_set = open_images(f"webdataset:{shard(root)}").all
+    numbers = {pixels(i).tobytes(): i for i in range(24)}
+    return {
+        numbers[image.tobytes()]: whole_set.classes[label]
+        for image, label in zip(whole_set.images, whole_set.labels, strict=True)
+    }
+
+
+def labels_by_order(root: Path) -> dict[int, str]:
+    """The same where sorted names of images are paired with labels as they come."""
+    with tarfile.open(shard(root)) as file:
+        names = file.getnames()
+        labels = [file.extractfile(name).read().decode() for name in names if name.endswith(".cls")]
+    return dict(zip(sorted(int(name[:3]) for name in names if name.endswith(".png")), labels, strict=True))
+
+
+def cut_parquet(root: Path) -> str:
+    """Two shards of which the second one is cut, as by an interrupted download."""
+    for name in ("train-0", "train-1"):
+        pq.write_table(pa.table({"image": PICTURES, "label": ["cat", "dog"] * (N // 2)}), root / f"{name}.parquet")
+    content = (root / "train-1.parquet").read_bytes()
+    (root / "train-1.parquet").write_bytes(content[: len(content) // 2])
+    return f"parquet:{root}/*.parquet"
+
+
+def readable(root: Path) -> str:
+    """Rows of the shards that can be read, as loaders have them that go on after an error."""
+    n = 0
+    cut_parquet(root)
+    for file in sorted(root.glob("*.parquet")):
+        with suppress(pa.ArrowInvalid):
+            n += pq.read_table(file).num_rows
+    return f"{n} rows"
+
+
+ONE_HOT = {name: [str(int(i % 3 == place)) for i in range(N)] for place, name in enumerate(("MEL", "NV", "BCC"))}
 AGES = [str(20 + number * 7 % 61) for number in range(N)]
 TAGS = {"ant": list("1100" * 10), "bee": list("1010" * 10), "cow": list("0001" * 10)}
 
 SETS = [
+    Trap(
+        "an image of a tar file has the label of its own key",
+        zoo=labels_in_shard,
+        right={i: str(i % 3) for i in range(24)},
+        usual=labels_by_order,
+    ),
+    Trap(
+        "a shard that is cut is no smaller set",
+        zoo=lambda root: refusal(lambda: open_images(cut_parquet(root))),
+        right=re.compile(r"train-1\.parquet"),
+        usual=readable,
+    ),
+    Trap(
+        "columns of which each image has one are classes",
+        zoo=lambda root: list(open_images(tag_columns(root, ONE_HOT)).train.classes),
+        right=["BCC", "MEL", "NV"],
+        usual=sorted(set(ONE_HOT["MEL"])),  # the first column as labels
+    ),
     Trap(
         "classes of folders are in the order of code points",
         zoo=lambda root: list(open_images(folder(root, each(*CLASSES))).train.classes),
@@ -199,11 +278,10 @@ SETS = [
     ),
     Trap(
         "tables of two header rows have text in every cell and come back as they were written",
-        zoo=lambda _: read_back(zoo.results_df()),
-        right=lambda _: zoo.results_df().columns.tolist(),
-        usual=lambda _: read_back(
-            zoo.results_df().rename(columns={name: "" for _, name in zoo.results_df().columns if name == "train_test"})
-        ),
+        zoo=lambda _: read_back(results()),
+        right=lambda _: results().columns.tolist(),
+        usual=lambda _: read_back(with_blank_name()),
+    ),
     ),
     Trap(
         "ages are numbers and not forty classes",
@@ -213,7 +291,7 @@ SETS = [
     ),
     Trap(
         "images with two tags keep both",
-        zoo=lambda root: indicators_of(open_images(tag_columns(root), multi_label=True).all).sum(axis=0),
+        zoo=lambda root: indicators_of(open_images(tag_columns(root, TAGS), multi_label=True).all).sum(axis=0),
         right=[20, 20, 10],
         usual=np.bincount(np.transpose([list(map(int, has)) for has in TAGS.values()]).argmax(axis=1)),
         within=1e-9,
