@@ -282,7 +282,6 @@ SETS = [
         right=lambda _: results().columns.tolist(),
         usual=lambda _: read_back(with_blank_name()),
     ),
-    ),
     Trap(
         "ages are numbers and not forty classes",
         zoo=lambda root: sorted(get_numbers(open_images(table(root, AGES, name="age"), label_column="age").all)),
