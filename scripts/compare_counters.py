@@ -4,9 +4,9 @@
 
 All counters are installed into one environment with pinned versions, by ``uv`` if it is on the path or given, else by
 venv and pip with this Python; ``UV_*`` and ``PIP_*`` reach them. Every number comes from a process of its own, for
-several counters replace functions of PyTorch and leave them replaced: the next one in the same process then fails or
-counts several times. Networks that are not named keep their numbers. ``python docs/generate.py`` writes the tables of
-docs/costs.md. Takes about ten minutes on two cores.
+several counters replace functions of PyTorch, and one that fails leaves them replaced: the next one in the same process
+then fails or counts several times. Networks that are not named keep their numbers. ``python docs/generate.py`` writes
+the tables of docs/costs.md. Takes about ten minutes on two cores.
 """
 
 from __future__ import annotations

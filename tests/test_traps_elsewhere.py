@@ -13,6 +13,10 @@ ELSEWHERE = {
         "datasets/test_tiff.py::test_bands_that_say_their_colours_are_shown_in_them",
         "datasets/test_tiff.py::test_bands_that_do_not_say_their_colours_are_refused_by_their_number",
     ),
+    "signed values of 8 bits, and values that stand for missing ones": (
+        "datasets/test_tiff.py::test_signed_values_of_8_bits_need_a_scale_and_do_not_wrap",
+        "datasets/test_tiff.py::test_values_that_stand_for_missing_ones_are_none_of_those_that_a_scale_is_advised_for",
+    ),
     "alpha of every format, and of palettes and single shades": (
         "datasets/test_transparency.py::test_transparent_parts_of_files_of_every_kind_are_shown_over_the_background",
     ),
@@ -47,8 +51,15 @@ ELSEWHERE = {
     "labels written in two ways, by case, Unicode form or number": (
         "datasets/test_labels.py::test_labels_written_in_two_ways_are_said_and_joined_where_that_is_asked_for",
     ),
-    "order of tar members, truncated shards and parquet": (
-        "datasets/test_shards.py::test_images_come_in_the_order_of_braces_or_of_names_with_their_labels",
+    "a class with one image": (
+        "datasets/test_layouts.py::test_an_image_alone_in_its_class_is_trained_on_with_every_seed",
+    ),
+    "labels that are withheld from a test part": (
+        "datasets/test_tables.py::test_withheld_labels_of_the_test_part_are_said_and_left_out",
+    ),
+    "cells of parquet without an image, and processes that abort": (
+        "datasets/test_shards.py::test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image",
+        "datasets/test_shards.py::test_no_thread_of_arrow_is_left_that_would_abort_the_process_at_its_end",
     ),
     # features and networks
     "memory of a pipeline keeps features of validation folds": (
@@ -57,6 +68,13 @@ ELSEWHERE = {
     "processors of transformers, to a grey level": (
         "encoders/test_image_processors.py::"
         "test_every_processor_of_transformers_is_equalled_to_a_grey_level_or_refused_by_its_name",
+    ),
+    "student, teacher, query and average in one checkpoint": (
+        "test_pretrained_wrappers.py::test_of_student_and_teacher_the_one_is_taken_that_the_method_publishes",
+        "test_pretrained_wrappers.py::test_of_the_encoders_of_moco_the_query_is_taken_whatever_the_method_of_the_card",
+    ),
+    "heads of MoCo v3's small transformer": (
+        "encoders/test_tokens.py::test_the_small_transformer_of_mocov3_has_twelve_heads",
     ),
     "positions of DINOv2 at other sizes": (
         "encoders/test_vit_models.py::test_positions_of_dinov2_are_interpolated_as_its_authors_do",
