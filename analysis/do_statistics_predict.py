@@ -344,7 +344,7 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
             )
     return Table(
         title="Full-shot error of ResNet-50s by statistics of their features",
-        headers=["model", "n", "R2", "term", "coefficient [95 % interval]", "p", "HC3", "p, HC3", "VIF"],
+        headers=["model", "n", "R2", "term", "coefficient [95 % interval]", "p", "HC3", "p, HC3 and t", "VIF"],
         rows=rows,
         note="Percent of error per unit of the term; natural logarithm. VIF: how often the variance of the coefficient "
         "is that among unrelated statistics.",

@@ -354,6 +354,33 @@ _CHOSEN_FROM = (
 _OF_DEVICES = ("images/s", "memory")  # columns that differ from machine to machine
 
 
+def counters_table(kind: str) -> str:
+    """What counters of operations say of the networks of a kind, as they print it and as a share of ours."""
+    found = json.loads((ROOT / "docs" / "counters.json").read_text(encoding="utf-8"))
+    networks = [network for network in found["counted"] if network.startswith("ViT") == (kind == "transformers")]
+
+    def cell(network: str, counter: str) -> str:
+        counted, each = found["counted"][network][counter], found["operations_each"][counter]
+        if isinstance(counted, str):
+            return "fails"
+        return f"{counted / 1e9:.2f} ({each * counted / found['ours'][network]:.1%})".replace("%)", " %)")
+
+    rows = [["counter, in 1e9", "counts", *networks]]
+    rows += [["**zoo**", "operations", *(f"**{found['ours'][network] / 1e9:.2f}**" for network in networks)]]
+    for counter, each in found["operations_each"].items():
+        unit = "operations" if each == 1 else "multiply-adds"
+        rows.append([counter, unit, *(cell(network, counter) for network in networks)])
+    rows.insert(1, ["---", "---", *["---:"] * len(networks)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def counters_versions() -> str:
+    """When and with what was counted."""
+    found = json.loads((ROOT / "docs" / "counters.json").read_text(encoding="utf-8"))
+    versions = ", ".join(f"{package} {version}" for package, version in found["versions"].items())
+    return f"Counted on {found['made']} with Python {found['python']}, {versions}."
+
+
 def choice_of_digits() -> str:
     """What the example of ``zoo choose`` answers, without what depends on the device."""
     choice = choose("digits", encoders=_CHOSEN_FROM, device="cpu")
@@ -378,6 +405,11 @@ GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "docs/label-free.md": {
         "label_free": partial(feature_metrics_table, LABEL_FREE_METRICS),
         "scores": partial(feature_metrics_table, TRANSFERABILITY_SCORES),
+    },
+    "docs/costs.md": {
+        "counters_of_transformers": partial(counters_table, "transformers"),
+        "counters_of_others": partial(counters_table, "others"),
+        "counters_versions": counters_versions,
     },
     "docs/probes.md": {"protocol_differences": protocol_differences},
     "metadata/README.md": {"licences": licences_table, "fields": fields_table},

@@ -43,7 +43,7 @@ def generate(repository: Path) -> ModuleType:
 
 
 @for_each(
-    ["docs/families.md", "docs/label-free.md"]
+    ["docs/families.md", "docs/label-free.md", "docs/costs.md"]
     + [f"{folder}/README.md" for folder in ("metadata", "analysis", "results")]
 )
 def test_generated_parts_are_fresh(file: str, generate: ModuleType, repository: Path) -> None:

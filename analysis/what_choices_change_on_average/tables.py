@@ -69,8 +69,8 @@ def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
     return Table(
         title="All estimates of main choices",
         headers=[
-            "term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval", "HC3 p",
-            "encoders", "rank of columns", "note",
+            "term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval",
+            "p, HC3 and t", "encoders", "rank of columns", "note",
         ],
         rows=rows,
         note="Percentage points, negative is better. False-discovery rate by Benjamini and Hochberg, over this table.",

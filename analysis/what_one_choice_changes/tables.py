@@ -65,7 +65,7 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
         title="All controlled estimates",
         headers=[
             "term", "risk", "contrast", "effect", "95 % interval", "p", "false-discovery rate", "HC3 interval",
-            "HC3 p", "encoders", "groups", "note",
+            "p, HC3 and t", "encoders", "groups", "note",
         ],
         rows=rows,
         note="Effects in percentage points; false-discovery rate by Benjamini and Hochberg, over all of this table.",

@@ -228,7 +228,7 @@ def reported_mark(one: Preferred) -> str:
 
 
 _FIRST_REPORTED = "accuracy on ImageNet-1K that somebody reported, and how: the first known of the columns that follow"
-_GFLOPS = "operations of one image at its own size, computed; a multiplication and an addition are two"
+_GFLOPS = "operations of one image at its own size, computed; a multiplication and an addition are two (docs/costs.md)"
 _COMMERCIAL = "yes, no, conditions or unknown, from the licence of the weights"
 _ACCESS = "who is given the weights: open, gated, by request, gone or unfit"
 _ERRATA = "published facts and measurements known or suspected to be wrong"

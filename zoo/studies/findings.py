@@ -403,7 +403,7 @@ def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
 
     >>> one = Estimate(term="log(z_dim)", value=-4.0, p=0.01, p_robust=0.2, n=30, unit="points")
     >>> undone_by_hc3(one), undone_by_hc3(one.described(p_robust=0.02)), undone_by_hc3(one.described(p=0.3))
-    ('with HC3 standard errors, which allow for unequal variances, p is 0.2', '', '')
+    ("by HC3 standard errors and Student's t, which allow for unequal variances, p is 0.2", '', '')
     """
     if estimate.p is None or estimate.p >= level:
         return ""
@@ -411,7 +411,7 @@ def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
         return "HC3 standard errors, which allow for unequal variances, cannot be had, so that p stands unchecked"
     if estimate.p_robust < level:
         return ""
-    return f"with HC3 standard errors, which allow for unequal variances, p is {estimate.p_robust:.2g}"
+    return f"by HC3 standard errors and Student's t, which allow for unequal variances, p is {estimate.p_robust:.2g}"
 
 
 def excludes_zero(estimate: Estimate) -> bool:

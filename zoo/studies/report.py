@@ -193,7 +193,8 @@ def markdown_page(document: Mapping[str, Any]) -> str:
 
 
 ESTIMATE_HEADERS = (
-    "method", "outcome", "term", "value", "95 % interval", "p", "p, HC3", "p, false discovery", "n", "unit", "note",
+    "method", "outcome", "term", "value", "95 % interval", "p", "p, HC3 and t", "p, false discovery", "n", "unit",
+    "note",
 )  # fmt: skip
 
 
