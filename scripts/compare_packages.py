@@ -4,7 +4,7 @@
 
 Each named package (all without names; ``--page`` only renders) is installed into an environment of its own, with the
 versions that its program ``scripts/packages/PACKAGE.py`` pins, and run on the inputs of ``scripts/quantities``. With
-``uv``, on the path or by ``--uv``, it has the program's Python version as well; else it is venv and pip with this Python.
+``uv``, on the path or by ``--uv``, it has the program's Python version as well; else it is this Python, venv and pip.
 ``UV_*`` and ``PIP_*`` of the environment reach them. Packages that are not named keep their numbers. The words of the
 page are in docs/other_packages.toml:
 
