@@ -124,9 +124,7 @@ def by_formula(formula: str, value: float, arrays: dict[str, Any]) -> float:
     """The number that a formula of the words gives for a case; ``value`` is ours."""
     functions = {name: getattr(label_free, name) for name in dir(label_free) if not name.startswith("_")}
     known = {**vars(math), "np": np, **functions, **HELPERS, **arrays, "ours": value}
-    return float(
-        eval(formula, {"__builtins__": {"float": float, "len": len, "sum": sum, "max": max, "min": min}}, known)
-    )
+    return float(eval(formula, {"__builtins__": {"int": int, "min": min}}, known))
 
 
 def same(one: Any, other: Any, within: float = EQUAL) -> bool:
