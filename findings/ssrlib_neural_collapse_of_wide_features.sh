@@ -6,9 +6,9 @@
 # covariance of 5 class means of 2,048 features has rounding noise above that in many of its 2,044 empty directions. NC1 is
 # off by 10 to 14 orders of magnitude and of either sign, with no warning; at 64 features it is right to all digits.
 # Here the right value comes from the singular values of the 5 means themselves.
-# Output seen: 64 features: 0.106 (right: 0.106) ...
-#              2048 features: -8.85e+10 (right: 0.00169), 7.2e+10 (right: 0.00177), ...
-# Exits 0 while most of 6 draws are off a thousandfold. Installs scientific packages, and torch if ssrlib asks for it.
+# Output seen: 64 features: 0.0593 (right: 0.0593), 0.0761 (right: 0.0761), 0.0655 (right: 0.0655)
+#              2048 features: 1.47e+10 (right: 0.00172), ...; of other draws -8.85e+10, -1.57e+10 and 7.54e+10
+# Exits 0 while a draw of 3 is off a thousandfold: which ones are depends on the processor. Installs torch.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,12 +30,12 @@ def right(z, y, n_classes):
 off = {}
 for n_features in (64, 2048):
     off[n_features] = 0
-    for seed in range(6):
+    for seed in range(3):
         random = np.random.default_rng(seed)
         y = np.arange(200) % 5
         z = random.normal(size=(5, n_features))[y] + random.normal(size=(200, n_features))
         theirs, ours = NeuralCollapseProcessor().process(z, labels=y)[0], right(z, y, 5)
         print(f"{n_features} features: {theirs:.3g} (right: {ours:.3g})")
         off[n_features] += not 1e-3 < theirs / ours < 1e3
-assert off[64] == 0 and off[2048] >= 4, off
+assert off[64] == 0 and off[2048] >= 1, off
 PY
