@@ -1,7 +1,7 @@
 """pytorch-cka: CKA of features, and of two networks over a data loader."""
 
 import torch
-from cka import CKA, cka_from_features
+from cka import cka_from_features, compute_cka
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -22,8 +22,8 @@ class Half(nn.Module):
 def of_loader(a, b):
     rows = torch.cat([torch.from_numpy(a), torch.from_numpy(b)], dim=1)
     first, second = Half(slice(0, a.shape[1])), Half(slice(a.shape[1], None))
-    with CKA(first, second, ["layer"], ["layer"]) as of:
-        return of.compare(DataLoader(rows, batch_size=100), progress=False)[0, 0]
+    loader = DataLoader(rows, batch_size=100)
+    return compute_cka(first, second, loader, layers=["layer"], model2_layers=["layer"], progress=False)[0][0, 0]
 
 
 QUANTITIES = {

@@ -14,6 +14,5 @@ def compared(a, b, method, dissimilarity="euclidean"):
 QUANTITIES = {
     "linear_cka": lambda a, b: compared(a, b, "cosine_cov"),
     "linear_cka:cosine": lambda a, b: compared(a, b, "cosine"),
-    "linear_cka:corr": lambda a, b: compared(a, b, "corr"),
-    "linear_cka:corr_cov": lambda a, b: compared(a, b, "corr_cov"),
+    "unbiased_cka": lambda a, b: compared(a, b, "corr_cov"),
 }
