@@ -118,8 +118,8 @@ def retrieval_precision(
 ) -> Array:
     """Average precision of each query among the images of a gallery by cosine, (n_queries,); NaN where none is its class.
 
-    ``first``: only of so many of the nearest, by the number of those of the class; ``above``: those of the class with
-    another cosine do not count.
+    ``first``: only of so many of the nearest, over the number of all of the class; 0 is that number. ``above``: those of
+    the class with another cosine do not count.
     """
     found = []
     for scores, label in zip(cosines(z, z_test), y_test, strict=True):
@@ -127,7 +127,7 @@ def retrieval_precision(
         if first is None:
             found.append(float(average_precision_score(relevant, scores)) if relevant.any() else float("nan"))
             continue
-        hits = relevant[np.argsort(-scores, kind="stable")][:first]
+        hits = relevant[np.argsort(-scores, kind="stable")][: first or relevant.sum()]
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         found.append(float((precision * hits).sum() / relevant.sum()) if relevant.any() else float("nan"))
     return np.array(found)
