@@ -5,7 +5,7 @@ from cka import cka_from_features, compute_cka
 from torch import nn
 from torch.utils.data import DataLoader
 
-REQUIREMENTS = ("pytorch-cka==1.1.3", "torch==2.15.0", "numpy==2.4.6")
+REQUIREMENTS = ("pytorch_cka==1.1.3", "torch==2.15.0", "numpy==2.4.6")
 
 
 class Half(nn.Module):

@@ -69,18 +69,13 @@ def unbiased_cka(a: Array, b: Array) -> float:
     return alignment_of(u_centred(linear_gram(a)), u_centred(linear_gram(b)))
 
 
-def minibatch_sums(a: Array, b: Array, batch: int = 100) -> Array:
-    """Sums over batches of the unbiased products of a and b, a and a, b and b, (n_batches, 3)."""
+def minibatch_cka(a: Array, b: Array, batch: int = 100) -> float:
+    """CKA whose three HSIC are sums over batches (Nguyen et al. 2021, Eq. 2-3)."""
     sums = []
     for start in range(0, len(a), batch):
         k, other = (u_centred(linear_gram(z[start : start + batch])) for z in (a, b))
         sums.append([(k * other).sum(), (k * k).sum(), (other * other).sum()])
-    return np.array(sums)
-
-
-def minibatch_cka(a: Array, b: Array, batch: int = 100) -> float:
-    """CKA whose three HSIC are sums over batches (Nguyen et al. 2021, Eq. 2-3)."""
-    xy, xx, yy = minibatch_sums(a, b, batch).sum(axis=0)
+    xy, xx, yy = np.sum(sums, axis=0)
     return float(xy / np.sqrt(xx * yy))
 
 
@@ -109,17 +104,19 @@ def dimension_by_neighbours(z: Array, k: int = 20, inverse: bool = True) -> floa
 
 def cosines(z: Array, z_test: Array) -> Array:
     """Cosines of the rows of a gallery with queries, float64 (n_queries, n)."""
-    gallery, asked = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (z.astype(float), z_test.astype(float)))
+    gallery, asked = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (z.astype(float), z_test.astype(float))
+    )
     return asked @ gallery.T  # type: ignore[no-any-return]
 
 
 def retrieval_precision(
     z: Array, y: Array, z_test: Array, y_test: Array, *, first: int | None = None, above: float = -2.0
 ) -> Array:
-    """Average precision of each query among the images of a gallery by cosine, (n_queries,); NaN where none is its class.
+    """Average precision of each query among the images of a gallery by cosine, (n_queries,); NaN without a match.
 
-    ``first``: only of so many of the nearest, over the number of all of the class; 0 is that number. ``above``: those of
-    the class with another cosine do not count.
+    ``first``: only of so many of the nearest, over the number of all of the class; 0 is that number.
+    ``above``: those of the class with another cosine do not count.
     """
     found = []
     for scores, label in zip(cosines(z, z_test), y_test, strict=True):
@@ -134,9 +131,25 @@ def retrieval_precision(
 
 
 def retrieval_map(z: Array, y: Array, z_test: Array, y_test: Array) -> float:
-    """Mean average precision over the queries that have an image of their class in the gallery, of the whole ranking."""
+    """Mean average precision over the queries that have a match in the gallery, of the whole ranking."""
     return float(np.nanmean(retrieval_precision(z, y, z_test, y_test)))
 
 
-HELPERS = {name: value for name, value in list(globals().items()) if callable(value) and name.islower() and name[0] != "_"}
+HELPERS = {
+    one.__name__: one
+    for one in (
+        *(
+            squared_distances,
+            linear_gram,
+            rbf_gram,
+            centred,
+            u_centred,
+            alignment_of,
+            linear_cka,
+            rbf_cka,
+            unbiased_cka,
+        ),
+        *(minibatch_cka, sum_of_batches, neighbour_shares, dimension_by_neighbours, retrieval_precision, retrieval_map),
+    )
+}
 """By name, for formulas."""
