@@ -124,9 +124,7 @@ def by_formula(formula: str, value: float, arrays: dict[str, Any]) -> float:
     """The number that a formula of the words gives for a case; ``value`` is ours."""
     functions = {name: getattr(label_free, name) for name in dir(label_free) if not name.startswith("_")}
     known = {**vars(math), "np": np, **functions, **HELPERS, **arrays, "ours": value}
-    return float(
-        eval(formula, {"__builtins__": {"float": float, "len": len, "sum": sum, "max": max, "min": min}}, known)
-    )
+    return float(eval(formula, {"__builtins__": {"int": int, "min": min}}, known))
 
 
 def same(one: Any, other: Any, within: float = EQUAL) -> bool:
@@ -161,7 +159,7 @@ def section(name: str, one: Quantity, numbers: dict[str, Any], words: dict[str, 
     lines = ["", f"## {one.title}", "", whose[0] + words["quantities"][name]["paper"].strip()]
     lines += ["", f"| | {' | '.join(one.cases)} |", f"|---|{'--:|' * len(one.cases)}"]
     lines.append(f"| **{whose[1]}** `{one.call}` | {' | '.join(shown(mine[case]) for case in one.cases)} |")
-    notes = []
+    notes, alike = [], []
     for package, found in numbers["packages"].items():
         for key, values in found["values"].items():
             if key.partition(":")[0] != name:
@@ -169,11 +167,16 @@ def section(name: str, one: Quantity, numbers: dict[str, Any], words: dict[str, 
             said = words["packages"][package][key]
             cells = (shown(values[case]) + " =" * same(values[case], mine[case]) for case in one.cases)
             lines.append(f"| {package} `{said['call']}` | {' | '.join(cells)} |")
-            formula = f" `{said['formula']}`" if "formula" in said else ""
+            if said.get("formula") == "ours" and said["what"] == "the same.":
+                alike.append(f"**{package}** `{said['call']}`")
+                continue
+            formula = f" `{said['formula']}`" if said.get("formula", "ours") != "ours" else ""
             notes.append(
                 f"* **{package}** `{said['call']}`: {said['what'].strip()} *Ours to theirs:* {said['turn'].strip()}"
                 f"{formula} *Its paper:* {said['paper'].strip()}"
             )
+    if alike:
+        notes.append(f"* the same as ours, as defined: {', '.join(alike)}")
     return [*lines, *([""] if notes else []), *notes]
 
 

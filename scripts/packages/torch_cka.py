@@ -5,7 +5,14 @@ from torch import nn
 from torch.utils.data import DataLoader
 from torch_cka import CKA
 
-REQUIREMENTS = ("torch-cka==0.21", "torch==2.15.0", "torchvision==0.29.2", "numpy==2.4.6")
+REQUIREMENTS = (
+    "torch-cka==0.21",
+    "tqdm==4.70.1",
+    "matplotlib==3.11.2",
+    "torch==2.15.0",
+    "torchvision==0.29.2",
+    "numpy==2.4.6",
+)
 
 
 class Half(nn.Module):

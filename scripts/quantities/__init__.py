@@ -52,6 +52,8 @@ def inputs() -> dict[str, dict[str, np.ndarray[Any, Any]]]:
     classes = 1.1 * gaussian(8, 32)[y] + gaussian(1100, 32) * np.arange(1, 33) ** -0.1 + 2
     angles = gaussian(1500, 4)
     manifold = np.concatenate([np.sin(angles), np.cos(angles), angles**2], axis=1) @ gaussian(12, 20)
+    even = np.repeat(np.arange(8), 50)
+    balanced = 1.1 * gaussian(8, 32)[even] + gaussian(400, 32)
     cases = {
         "power": {"z": power},
         "offset": {"z": power + 5 * gaussian(128) / 128**0.5},  # the same rows, whose mean is not 0
@@ -60,6 +62,7 @@ def inputs() -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         "views": {"z": views},
         "few views": {"z": few},
         "classes": {"z": classes[:800], "y": y[:800], "z_test": classes[800:], "y_test": y[800:]},
+        "balanced": {"z": balanced, "y": even},
         "manifold": {"z": manifold},
         **made.made(),
     }
@@ -93,6 +96,7 @@ CASES = {
     "views": "300 images of 8 views, 32 features",
     "few views": "40 images of 2 views, 64 features",
     "classes": "800 rows of 32 features in 8 classes of 400 to 20 in 1,100, and 300 test rows",
+    "balanced": "400 rows of 32 features in 8 classes of 50",
     "manifold": "1,500 rows of 20 features on a curved surface of 4 dimensions",
     **made.CASES,
 }
