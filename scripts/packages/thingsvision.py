@@ -2,7 +2,7 @@
 
 from thingsvision.core.cka import get_cka
 
-REQUIREMENTS = ("thingsvision==2.7.3", "setuptools==80.9.0")
+REQUIREMENTS = ("thingsvision==2.7.3", "setuptools==80.10.2")
 
 
 def compared(a, b, **options):
