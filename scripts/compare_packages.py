@@ -155,9 +155,10 @@ def page(numbers: dict[str, Any], words: dict[str, Any]) -> str:
 def section(name: str, one: Quantity, numbers: dict[str, Any], words: dict[str, Any]) -> list[str]:
     """The part of the page on one quantity."""
     mine = numbers["ours"][name]
-    lines = ["", f"## {one.title}", "", f"Ours: {words['quantities'][name]['paper'].strip()}"]
+    whose = ("Ours: ", "zoo") if one.in_zoo else ("Not in the zoo. ", "by definition")
+    lines = ["", f"## {one.title}", "", whose[0] + words["quantities"][name]["paper"].strip()]
     lines += ["", f"| | {' | '.join(one.cases)} |", f"|---|{'--:|' * len(one.cases)}"]
-    lines.append(f"| **zoo** `{one.call}` | {' | '.join(shown(mine[case]) for case in one.cases)} |")
+    lines.append(f"| **{whose[1]}** `{one.call}` | {' | '.join(shown(mine[case]) for case in one.cases)} |")
     notes, alike = [], []
     for package, found in numbers["packages"].items():
         for key, values in found["values"].items():

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-MODULES = ("spectral",)  # each has QUANTITIES by name, in the order of the page
+from . import definitions, made
+
+MODULES = ("spectral", "dimensions")  # each has QUANTITIES by name, in the order of the page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,7 @@ class Quantity:
     cases: tuple[str, ...]  # of inputs(), whose arrays go to programs and to ``ours`` by their names
     ours: Callable[..., float]
     call: str  # how a user of the zoo gets it
+    in_zoo: bool = True  # else ``ours`` is what its paper defines (.definitions)
 
 
 def quantities() -> dict[str, Quantity]:
@@ -61,6 +64,7 @@ def inputs() -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         "classes": {"z": classes[:800], "y": y[:800], "z_test": classes[800:], "y_test": y[800:]},
         "balanced": {"z": balanced, "y": even},
         "manifold": {"z": manifold},
+        **made.made(),
     }
     return {
         case: {
@@ -81,7 +85,7 @@ def lidar_matrix(z: np.ndarray[Any, Any], delta: float = 0.0) -> np.ndarray[Any,
     return root @ np.cov(means.T) @ root  # type: ignore[no-any-return]
 
 
-HELPERS = {"lidar_matrix": lidar_matrix}
+HELPERS = {"lidar_matrix": lidar_matrix, **definitions.HELPERS}
 """What formulas of the page may call besides the zoo's functions."""
 
 CASES = {
@@ -94,5 +98,6 @@ CASES = {
     "classes": "800 rows of 32 features in 8 classes of 400 to 20 in 1,100, and 300 test rows",
     "balanced": "400 rows of 32 features in 8 classes of 50",
     "manifold": "1,500 rows of 20 features on a curved surface of 4 dimensions",
+    **made.CASES,
 }
 """What the page says of each case."""
