@@ -434,10 +434,11 @@ def neural_collapse(
         Labels are the classes, in place of images.
     definition : {"papyan", "dubois"}
         "papyan": tr(Sigma_W pinv(Sigma_B)) / n_classes with population covariances, Sigma_B that of the means of
-        classes; directions in which the means differ by rounding only do not count. "dubois", as in the published
-        statistics of 169 encoders: not divided by the number of classes, with unbiased covariances, Sigma_W the mean
-        over classes, and only eigenvalues of Sigma_B above 1 % of the largest and above 1e-4, so that it depends on the
-        scale of the features. Their ``nc1norm`` is this over the root of the rank of the correlation matrix.
+        classes around their own mean (that of all rows in the paper, whose classes are of one size); directions in
+        which the means differ by rounding only do not count. "dubois", as in the published statistics of 169 encoders:
+        not divided by the number of classes, with unbiased covariances, Sigma_W the mean over classes, and only
+        eigenvalues of Sigma_B above 1 % of the largest and above 1e-4, so that it depends on the scale of the features.
+        Their ``nc1norm`` is this over the root of the rank of the correlation matrix.
 
     Returns
     -------
