@@ -22,6 +22,7 @@ from typing import Any
 
 from ..cards.catalogue import adopt, build_card, catalogue, unlisted
 from ..cards.reading import check_facts
+from ..cards.same_weights import same_weights_of
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
 from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
@@ -93,6 +94,10 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
 
 def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
     """Says which cards may be of the same weights, where their features are others: same family and size of network."""
+    if same := same_weights_of(card):
+        others = " and ".join(repr(one.encoder) for one in same)
+        note(f"{asked} has no card; of the same weights is {others}, whose features are others: {same[0].says}.")
+        return
     known, n_own, px = catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
     families, sizes = known.column("family"), known.column("architecture.n_parameters")
     named = _folded(repository.partition("/")[2])
