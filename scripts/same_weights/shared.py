@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from torchvision.transforms.functional import gaussian_blur
 
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
@@ -95,6 +96,23 @@ def as_published(network_class: Any, config: Any, state: Mapping[str, Tensor], *
     if apart or about["mismatched_keys"]:
         raise ValueError(f"{network_class.__name__} has not these tensors: {apart} {about['mismatched_keys']}")
     return network.eval()
+
+
+def split_qkv(state: Mapping[str, Tensor], *names: str) -> dict[str, Tensor]:
+    """A state in which queries, keys and values have a tensor each, in place of ``attn.qkv``."""
+    whole = dict(state)
+    for name in [name for name in whole if ".attn.qkv." in name]:
+        parts = whole.pop(name).chunk(3)
+        whole |= {name.replace(".qkv.", f".{own}."): part for own, part in zip(names, parts, strict=True)}
+    return whole
+
+
+def smoothed(table: Tensor, *, blur: float) -> Tensor:
+    """A square table (1, places, width) whose neighbours are alike, as trained ones are: blurred, as wide."""
+    n = round(table.shape[1] ** 0.5)
+    grid = table.reshape(1, n, n, -1).permute(0, 3, 1, 2)
+    soft = gaussian_blur(grid, [int(4 * blur) | 1] * 2, [blur, blur])
+    return (soft * table.std() / soft.std()).permute(0, 2, 3, 1).flatten(1, 2)
 
 
 def relative(one: Tensor, other: Tensor) -> float:
