@@ -13,6 +13,7 @@ from timm.data import create_transform, resolve_data_config
 from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import checkpoint_filter_fn
 from torch import Tensor, nn
+from torchvision.transforms import Compose
 from transformers import (
     BitImageProcessor,
     BitImageProcessorPil,
@@ -28,26 +29,21 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
-    levels_apart,
-    levels_of,
-    pictures,
+    pixel_rows,
     randomise,
     relative,
     shortened,
     to_transformers_vit,
-    zoo_pixels,
 )
 from zoo.encoders.build import build_empty_encoder
 
 AUTHORS = {"facebookresearch/dinov2": ("b8931f7bf91576930313be2c6d6af376033b35f0", ("dinov2",))}
 DEPTH = 4
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PUBLISHED = {  # of facebook/dinov2-small and its kin, as transformers' convert_dinov2_to_hf.py writes it
     "size": {"shortest_edge": 256},
     "crop_size": {"height": 224, "width": 224},
     "resample": 3,
-    "image_mean": MEAN,
-    "image_std": STD,
+    "do_normalize": False,
 }
 
 
@@ -57,7 +53,6 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     from dinov2.data.transforms import make_classification_eval_transform
     from dinov2.hub import backbones
 
-    yield from _pixels(make_classification_eval_transform())
     for n_registers, name in ((0, "dinov2_vits14"), (4, "dinov2_vits14_reg")):
         theirs = getattr(backbones, name)(pretrained=False)
         theirs.blocks = theirs.blocks[:DEPTH]
@@ -70,6 +65,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
             if kind == "smooth":
                 yield from _halves(networks, f"{n_registers} registers, 224 px")
         yield from _tables(theirs, networks, f"{n_registers} registers")
+    yield from _pixels(make_classification_eval_transform(), theirs)
 
 
 def _smoothed(table: Tensor) -> Tensor:
@@ -155,21 +151,14 @@ def _tables(theirs: Any, networks: Mapping[str, Any], case: str) -> Iterator[Dif
             )
 
 
-def _pixels(theirs: Any) -> Iterator[Difference]:
-    images = pictures()
-    own = levels_of(torch.stack([theirs(image) for image in images]), mean=MEAN, std=STD)
-    for name, kind in (("on Pillow", BitImageProcessorPil), ("on torchvision, the default", BitImageProcessor)):
-        made = kind(**PUBLISHED, do_convert_rgb=True)(images, return_tensors="pt")["pixel_values"]
-        most, mean = levels_apart(own, levels_of(made, mean=MEAN, std=STD))
-        yield Difference("resize", f"authors, transformers {name}", "five photographs, 224 px", most, "of 255 at most")
-        yield Difference(
-            "resize", f"authors, transformers {name}", "five photographs, 224 px", mean, "of 255 on average"
-        )
+def _pixels(theirs: Any, network: Any) -> Iterator[Difference]:
+    steps = theirs.transforms[:-1]  # without mean and standard deviation
     settings = resolve_data_config({}, model=timm.create_model("vit_small_patch14_dinov2", pretrained=False))
-    made = torch.stack([create_transform(**settings | {"input_size": (3, 224, 224)})(image) for image in images])
-    most, mean = levels_apart(own, levels_of(made, mean=MEAN, std=STD))
-    yield Difference(
-        "resize", "authors, timm's own at 224 px (no margin)", "five photographs", mean, "of 255 on average"
-    )
-    ours = zoo_pixels(card_of("dinov2_vitS14"), images)
-    yield Difference("resize", "authors, zoo", "five photographs, 224 px", levels_apart(own, ours)[0], "of 255 at most")
+    at_224 = settings | {"input_size": (3, 224, 224), "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
+    others = {
+        "timm for 224 px": create_transform(**at_224),
+        "timm for 224 px with crop_pct=0.875": create_transform(**at_224 | {"crop_pct": 224 / 256}),
+        "transformers on Pillow": BitImageProcessorPil(**PUBLISHED),
+        "transformers on torchvision": BitImageProcessor(**PUBLISHED),
+    }
+    yield from pixel_rows(Compose(steps), others, card_of("dinov2_vitS14"), network=network)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders.preprocess import geometry
 
+ROUNDING_LEVELS = 2.01  # by which kernels of libraries differ at most where they resize and crop alike
 SHAPES = ((640, 427), (427, 640), (1024, 683), (333, 500), (180, 240))  # width and height, as photographs have them
 
 
@@ -51,8 +52,11 @@ def pictures() -> list[Image.Image]:
 
 def batch(px: int, n: int = 4) -> Tensor:
     """Normalised inputs (n, 3, px, px): rendered, with about the spread that normalised photographs have."""
-    levels = np.stack([np.asarray(rendered(px, px, seed)) for seed in range(n)])
-    return (torch.from_numpy(levels).permute(0, 3, 1, 2).float() / 255 - 0.45) / 0.23
+    return _normalised([np.asarray(rendered(px, px, seed)).transpose(2, 0, 1) for seed in range(n)])
+
+
+def _normalised(levels: list[np.ndarray]) -> Tensor:
+    return (torch.from_numpy(np.stack(levels)).float() / 255 - 0.45) / 0.23
 
 
 def randomise(network: nn.Module, *, seed: int = 0, positions: float = 0.5) -> None:
@@ -121,13 +125,10 @@ def relative(one: Tensor, other: Tensor) -> float:
     return float((one - other).square().mean().sqrt() / one.square().mean().sqrt())
 
 
-def levels_apart(one: Any, other: Any) -> tuple[float, float]:
-    """The largest and the mean difference of pixels, in steps of 255, of two lists of arrays (3, height, width)."""
-    apart = [
-        np.abs(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))
-        for a, b in zip(one, other, strict=True)
-    ]
-    return max(float(each.max()) for each in apart), float(np.mean([each.mean() for each in apart]))
+def levels_apart(one: Any, other: Any) -> list[float]:
+    """The largest difference of pixels of each pair of images, (3, height, width) in steps of 255."""
+    pairs = zip(one, other, strict=True)
+    return [float(np.abs(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)).max()) for a, b in pairs]
 
 
 def zoo_pixels(card: EncoderCard, images: list[Image.Image]) -> list[np.ndarray]:
@@ -138,12 +139,6 @@ def zoo_pixels(card: EncoderCard, images: list[Image.Image]) -> list[np.ndarray]
             image = step(image)
         taken.append(np.asarray(image).transpose(2, 0, 1))
     return taken
-
-
-def levels_of(inputs: Tensor, *, mean: Any, std: Any) -> list[np.ndarray]:
-    """Steps of 255 of normalised inputs (n, 3, height, width)."""
-    mean, std = (torch.tensor(tuple(one)).double()[:, None, None] for one in (mean, std))
-    return [((image.double() * std + mean) * 255).numpy() for image in inputs]
 
 
 def card_of(name: str) -> EncoderCard:
@@ -192,27 +187,35 @@ def pixel_rows(
     *,
     images: list[Image.Image] | None = None,
     case: str = "five photographs",
+    network: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Difference]:
     """How far the authors' pixels are from those of transforms, processors and a card; none of them normalises.
 
     ``theirs`` and ``others`` make numbers from 0 to 1 of an image, (3, height, width), those of transformers in their
-    own way.
+    own way. ``network`` gives features of inputs, whose difference is told as well.
     """
     images = images or pictures()
-    own = _levels(theirs, images)
-    made = {name: _levels(other, images) for name, other in others.items()}
+    own = levels_made(theirs, images)
+    made = {name: levels_made(other, images) for name, other in others.items()}
     if card is not None:
         made["zoo"] = zoo_pixels(card, images)
     for name, pixels in made.items():
         if pixels[0].shape != own[0].shape:
             sides = f"{own[0].shape[-1]} and {pixels[0].shape[-1]} px"
             raise ValueError(f"authors and {name} make images of {sides}, which have no pixels in common")
-        most, mean = levels_apart(own, pixels)
-        yield Difference("resize", f"authors, {name}", case, most, "of 255 at most")
-        yield Difference("resize", f"authors, {name}", case, mean, "of 255 on average")
+        apart = levels_apart(own, pixels)
+        n_others = sum(most > ROUNDING_LEVELS for most in apart)
+        yield Difference("resize", f"authors, {name}", case, n_others, f"of {len(images)} images have other pixels")
+        within = [most for most in apart if most <= ROUNDING_LEVELS]
+        if network is not None and n_others:
+            one, other = (network(_normalised(levels)) for levels in (own, pixels))
+            yield Difference("resize", f"authors, {name}", f"features of {case}", relative(one, other), "relative")
+        if within:
+            yield Difference("resize", f"authors, {name}", f"{case}, the rest", max(within), "of 255 at most")
 
 
-def _levels(transform: Any, images: list[Image.Image]) -> list[np.ndarray]:
+def levels_made(transform: Any, images: list[Image.Image]) -> list[np.ndarray]:
+    """Steps of 255 (3, height, width) of what a transform, or a processor of transformers, makes of images."""
     taken = []
     for image in images:
         is_processor = hasattr(transform, "model_input_names")
