@@ -42,6 +42,7 @@ LIBRARIES = {
     "zoo": "the zoo",
 }
 SUBJECTS = {
+    "tensors": "which tensors",
     "resize": "resize and crop",
     "colours": "mean, std, channels",
     "positions": "positions",
@@ -49,6 +50,7 @@ SUBJECTS = {
     "feature": "the feature",
     "norm": "final norm",
     "activation": "GELU",
+    "classes": "the classifier",
     "precision": "precision",
 }
 """What may differ, by its name in the data: rows of a family's table in this order."""
@@ -98,7 +100,7 @@ def main() -> None:
 
 def make_environment(folder: Path, *, uv: str | None) -> str:
     """The interpreter of a new environment with the requirements and what the zoo needs."""
-    wanted = [f"{name}=={version}" for name, version in REQUIREMENTS.items()] + [f"{ROOT}[transformers]"]
+    wanted = [f"{name}=={version}" for name, version in REQUIREMENTS.items()] + [f"{ROOT}[transformers]", "einops"]
     python = str(folder / "bin" / "python")
     if uv:
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)

@@ -32,13 +32,10 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
-    levels_apart,
-    levels_of,
-    pictures,
+    pixel_rows,
     randomise,
     relative,
     renamed,
-    zoo_pixels,
 )
 from zoo.encoders.build import build_empty_encoder
 
@@ -47,7 +44,6 @@ AUTHORS = {
     "facebookresearch/ConvNeXt-V2": ("2553895753323c6fe0b2bf390683f5ea358a42b9", ("models",)),
     "facebookresearch/dinov3": ("6876159a11b4df116f30f667f8c9888617df0751", ("dinov3",)),
 }
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 NAMES = (
     (r"^downsample_layers\.0\.0\.", "embeddings.patch_embeddings."),
     (r"^downsample_layers\.0\.1\.", "embeddings.layernorm."),
@@ -188,56 +184,27 @@ def _of_openclip(tower: Any, of_timm: Any) -> Iterator[Difference]:
 
 
 def _pixels() -> Iterator[Difference]:
-    images = pictures()
-    steps = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     bicubic = transforms.InterpolationMode.BICUBIC
     theirs = {
-        224: transforms.Compose([transforms.Resize(256, bicubic), transforms.CenterCrop(224), *steps]),
-        384: transforms.Compose([transforms.Resize((384, 384), bicubic), *steps]),
+        224: [transforms.Resize(256, bicubic), transforms.CenterCrop(224), transforms.ToTensor()],
+        384: [transforms.Resize((384, 384), bicubic), transforms.ToTensor()],
     }
     zoo = {224: "fcmae_convnextv2T_ft1k", 384: "fcmae_convnextv2T_ft22k_ft1k_384"}
     of_timm = {224: "convnextv2_tiny.fcmae_ft_in1k", 384: "convnextv2_tiny.fcmae_ft_in22k_in1k_384"}
-    for px in (224, 384):
-        own = _levels(theirs[px](image) for image in images)
-        case = f"five photographs, {px} px"
-        yield Difference(
-            "resize", "authors, zoo", case, levels_apart(own, zoo_pixels(card_of(zoo[px]), images))[0], "of 255 at most"
-        )
-        for use_test in (False, True):
-            model = timm.create_model(of_timm[px], pretrained=False)
-            settings = resolve_data_config({}, model=model, use_test_size=use_test)
-            if settings["input_size"][-1] == px:
-                made = _levels(create_transform(**settings)(image) for image in images)
-                yield Difference(
-                    "resize",
-                    f"authors, timm{' (test size)' if use_test else ''}",
-                    case,
-                    levels_apart(own, made)[0],
-                    "of 255 at most",
-                )
-        for name, kind in (
-            ("on Pillow", ConvNextImageProcessorPil),
-            ("on torchvision, the default", ConvNextImageProcessor),
-        ):
-            processor = kind(size={"shortest_edge": px}, crop_pct=224 / 256, image_mean=MEAN, image_std=STD, resample=3)
-            made = _levels(processor(images, return_tensors="pt")["pixel_values"])
-            most, mean = levels_apart(own, made)
-            yield Difference("resize", f"authors, transformers {name}", case, most, "of 255 at most")
-            yield Difference("resize", f"authors, transformers {name}", case, mean, "of 255 on average")
-    squashed = _levels(
-        DINOv3ViTImageProcessor(size={"height": 224, "width": 224}, resample=2)(images, return_tensors="pt")[
-            "pixel_values"
-        ]
-    )
-    ours = zoo_pixels(card_of("dinov3_convnextT_lvd1689m"), images)
-    yield Difference(
-        "resize",
-        "DINOv3's: zoo and timm, transformers (squashes, bilinear)",
-        "five photographs, 224 px",
-        levels_apart(ours, squashed)[1],
-        "of 255 on average",
-    )
+    for px, steps in theirs.items():
+        published: dict[str, Any] = {"size": {"shortest_edge": px}, "crop_pct": 224 / 256, "resample": 3}
+        others = {
+            "timm": _of_timm(of_timm[px]),
+            "transformers on Pillow": ConvNextImageProcessorPil(**published, do_normalize=False),
+            "transformers on torchvision": ConvNextImageProcessor(**published, do_normalize=False),
+        }
+        yield from pixel_rows(transforms.Compose(steps), others, card_of(zoo[px]), case=f"five photographs, {px} px")
+    squashed = DINOv3ViTImageProcessor(size={"height": 224, "width": 224}, resample=2, do_normalize=False)
+    card, others = card_of("dinov3_convnextT_lvd1689m"), {"transformers": squashed}
+    first = _of_timm("convnext_tiny.dinov3_lvd1689m")
+    yield from pixel_rows(first, others, card, case="five photographs, DINOv3's", first="timm")
 
 
-def _levels(inputs: Any) -> Any:
-    return levels_of(torch.stack(list(inputs)), mean=MEAN, std=STD)
+def _of_timm(name: str) -> Any:
+    settings = resolve_data_config({}, model=timm.create_model(name, pretrained=False))
+    return create_transform(**settings | {"mean": (0, 0, 0), "std": (1, 1, 1)})

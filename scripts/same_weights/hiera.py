@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import timm
-import torch
 from timm.data import create_transform, resolve_data_config
 from timm.models.hiera import checkpoint_filter_fn
 from torch import nn
@@ -19,18 +18,14 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
-    levels_apart,
-    levels_of,
-    pictures,
+    pixel_rows,
     randomise,
     relative,
     renamed,
-    zoo_pixels,
 )
 from zoo.encoders.build import build_empty_encoder
 
 AUTHORS = {"facebookresearch/hiera": ("b12b842542ee5c757fcfec8c41f6b56fcbe89b65", ("hiera",))}
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DEPTHS = (1, 2, 7, 2)
 NAMES = (
     (r"\.norm1\.", ".layernorm_before."),
@@ -120,34 +115,12 @@ def _features(theirs: Any, of_timm: Any, of_transformers: Any, encoder: Any) -> 
 
 def _pixels() -> Iterator[Difference]:
     """The authors' transform is that of their notebook ``examples/inference.ipynb``."""
-    images = pictures()
-    theirs = transforms.Compose(
-        [
-            transforms.Resize(256, transforms.InterpolationMode.BICUBIC),
-            transforms.CenterCrop(224),
-            transforms.ToTensor(),
-            transforms.Normalize(MEAN, STD),
-        ]
-    )
-    own = _levels(theirs(image) for image in images)
-    case = "five photographs, 224 px"
+    bicubic = transforms.InterpolationMode.BICUBIC
+    theirs = transforms.Compose([transforms.Resize(256, bicubic), transforms.CenterCrop(224), transforms.ToTensor()])
     settings = resolve_data_config({}, model=timm.create_model("hiera_tiny_224.mae", pretrained=False))
-    of_timm = _levels(create_transform(**settings)(image) for image in images)
-    yield Difference("resize", "authors, timm (248 px)", case, levels_apart(own, of_timm)[1], "of 255 on average")
-    yield Difference(
-        "resize",
-        "timm, zoo",
-        case,
-        levels_apart(of_timm, zoo_pixels(card_of("mae_hieraT"), images))[0],
-        "of 255 at most",
-    )
-    for name, kind in (("on Pillow", BitImageProcessorPil), ("on torchvision, the default", BitImageProcessor)):
-        processor = kind(size={"shortest_edge": 256}, image_mean=MEAN, image_std=STD)
-        made = _levels(processor(images, return_tensors="pt")["pixel_values"])
-        most, mean = levels_apart(own, made)
-        yield Difference("resize", f"authors, transformers {name}", case, most, "of 255 at most")
-        yield Difference("resize", f"authors, transformers {name}", case, mean, "of 255 on average")
-
-
-def _levels(inputs: Any) -> Any:
-    return levels_of(torch.stack(list(inputs)), mean=MEAN, std=STD)
+    others = {
+        "timm": create_transform(**settings | {"mean": (0, 0, 0), "std": (1, 1, 1)}),
+        "transformers on Pillow": BitImageProcessorPil(size={"shortest_edge": 256}, do_normalize=False),
+        "transformers on torchvision": BitImageProcessor(size={"shortest_edge": 256}, do_normalize=False),
+    }
+    yield from pixel_rows(theirs, others, card_of("mae_hieraT"))

@@ -19,15 +19,12 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
-    levels_apart,
-    levels_of,
-    pictures,
+    pixel_rows,
     randomise,
     relative,
     renamed,
     shortened,
     split_qkv,
-    zoo_pixels,
 )
 from zoo.encoders.build import build_empty_encoder
 from zoo.encoders.layouts.transformers import ijepa
@@ -147,14 +144,11 @@ def _sizes(networks: Mapping[str, Any]) -> Iterator[Difference]:
 
 def _pixels() -> Iterator[Difference]:
     """No script of the authors evaluates; timm's pixels are what the others are held against."""
-    images, case = pictures(), "five photographs, 224 px"
     settings = resolve_data_config({}, model=timm.create_model(ARCH, pretrained=False, depth=1))
-    made = torch.stack([create_transform(**settings)(image) for image in images])
-    own = levels_of(made, mean=settings["mean"], std=settings["std"])
-    apart = levels_apart(own, zoo_pixels(card_of("ijepa_vitH14_in1k"), images))
-    yield Difference("resize", "timm, zoo", case, apart[0], "of 255 at most")
-    half = (0.5, 0.5, 0.5)
-    for name, kind in (("on Pillow", ViTImageProcessorPil), ("on torchvision, the default", ViTImageProcessor)):
-        inputs = kind(size={"height": 224, "width": 224})(images, return_tensors="pt")["pixel_values"]
-        apart = levels_apart(own, levels_of(inputs, mean=half, std=half))
-        yield Difference("resize", f"timm, transformers {name}", case, apart[1], "of 255 on average")
+    size = {"height": 224, "width": 224}
+    others = {
+        "transformers on Pillow": ViTImageProcessorPil(size=size, do_normalize=False),
+        "transformers on torchvision": ViTImageProcessor(size=size, do_normalize=False),
+    }
+    of_timm = create_transform(**settings | {"mean": (0, 0, 0), "std": (1, 1, 1)})
+    yield from pixel_rows(of_timm, others, card_of("ijepa_vitH14_in1k"), first="timm")

@@ -188,6 +188,7 @@ def pixel_rows(
     images: list[Image.Image] | None = None,
     case: str = "five photographs",
     network: Callable[[Tensor], Tensor] | None = None,
+    first: str = "authors",
 ) -> Iterator[Difference]:
     """How far the authors' pixels are from those of transforms, processors and a card; none of them normalises.
 
@@ -205,13 +206,13 @@ def pixel_rows(
             raise ValueError(f"authors and {name} make images of {sides}, which have no pixels in common")
         apart = levels_apart(own, pixels)
         n_others = sum(most > ROUNDING_LEVELS for most in apart)
-        yield Difference("resize", f"authors, {name}", case, n_others, f"of {len(images)} images have other pixels")
+        yield Difference("resize", f"{first}, {name}", case, n_others, f"of {len(images)} images have other pixels")
         within = [most for most in apart if most <= ROUNDING_LEVELS]
         if network is not None and n_others:
             one, other = (network(_normalised(levels)) for levels in (own, pixels))
-            yield Difference("resize", f"authors, {name}", f"features of {case}", relative(one, other), "relative")
+            yield Difference("resize", f"{first}, {name}", f"features of {case}", relative(one, other), "relative")
         if within:
-            yield Difference("resize", f"authors, {name}", f"{case}, the rest", max(within), "of 255 at most")
+            yield Difference("resize", f"{first}, {name}", f"{case}, the rest", max(within), "of 255 at most")
 
 
 def levels_made(transform: Any, images: list[Image.Image]) -> list[np.ndarray]:
