@@ -75,7 +75,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     naflex.load_state_dict(naflexvit.checkpoint_filter_fn(dict(state), naflex), strict=False)
     yield from _sizes(theirs, of_timm, of_transformers, encoder, naflex)
     yield from _corners(theirs)
-    yield from _pixels(settings)
+    yield from _pixels(settings, authors["NVlabs/RADIO"] / "examples" / "common")
 
 
 def _of_transformers(state: Mapping[str, Tensor]) -> Any:
@@ -203,9 +203,10 @@ def _corners(theirs: Any) -> Iterator[Difference]:
         )
 
 
-def _pixels(settings: Mapping[str, Any]) -> Iterator[Difference]:
+def _pixels(settings: Mapping[str, Any], examples: Path) -> Iterator[Difference]:
     """The authors' transform is that of ``examples/``, with a square asked for."""
-    from examples.common.resize_transform import get_standard_transform
+    import_from(examples)
+    from resize_transform import get_standard_transform
 
     size: dict[str, Any] = {"size": {"shortest_edge": 512}, "crop_size": {"height": 512, "width": 512}}
     others = {
