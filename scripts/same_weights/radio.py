@@ -75,6 +75,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     naflex.load_state_dict(naflexvit.checkpoint_filter_fn(dict(state), naflex), strict=False)
     yield from _sizes(theirs, of_timm, of_transformers, encoder, naflex)
     yield from _corners(theirs)
+    yield from _halves(theirs, of_transformers)
     yield from _pixels(settings, authors["NVlabs/RADIO"] / "examples" / "common")
 
 
@@ -122,32 +123,21 @@ def _features(theirs: Any, of_timm: Any, of_transformers: Any, encoder: Any) -> 
         relative(output.summary, twice),
         "relative",
     )
-    half = theirs.model.bfloat16()
+
+
+def _halves(theirs: Any, of_transformers: Any) -> Iterator[Difference]:
+    """In bfloat16; last, for weights stay rounded."""
+    levels = batch(512, n=1) * torch.tensor(STD)[:, None, None] + torch.tensor(MEAN)[:, None, None]
+    summary, case = theirs(levels)[0], "512 px"
+    theirs.model.bfloat16()
     theirs.input_conditioner.dtype = torch.bfloat16
-    yield Difference(
-        "precision",
-        "authors, the same in bfloat16 after normalising in float32",
-        case,
-        relative(summary, theirs(levels)[0]),
-        "relative",
-    )
-    yield Difference(
-        "precision",
-        "authors, the same of levels in bfloat16",
-        case,
-        relative(summary, theirs(levels.bfloat16())[0]),
-        "relative",
-    )
-    half.float()
-    theirs.input_conditioner.dtype = None
-    yield Difference(
-        "precision",
-        "transformers, the same in bfloat16",
-        case,
-        relative(summary, of_transformers.bfloat16()(levels.bfloat16()).summary),
-        "relative",
-    )
-    of_transformers.float()
+    others = {
+        "authors, the same in bfloat16, pixels in float32": theirs(levels)[0],
+        "authors, the same in bfloat16, pixels too": theirs(levels.bfloat16())[0],
+        "transformers, the same in bfloat16": of_transformers.bfloat16()(levels.bfloat16()).summary,
+    }
+    for between, other in others.items():
+        yield Difference("precision", between, case, relative(summary, other), "relative")
 
 
 def _sizes(theirs: Any, of_timm: Any, of_transformers: Any, encoder: Any, naflex: Any) -> Iterator[Difference]:
