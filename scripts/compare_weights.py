@@ -164,10 +164,7 @@ def _family_lines(
         ["", *LIBRARIES.values()],
         [[text, *(about[name].get(key, "") for key in LIBRARIES)] for name, text in SUBJECTS.items() if name in about],
     )
-    yield from _table(
-        ["what differs", "between", "where", "by"],
-        [[SUBJECTS[one["about"]], one["between"], one["case"], _value(one)] for one in found["differences"]],
-    )
+    yield from _table(["what differs", "between", "by how much, and where"], list(_measured(found["differences"])))
     yield about["follows"].strip() + "\n"
     own = [row for row in told if set(row["encoders"].split()) & set(about["encoders"])]
     if own:
@@ -178,10 +175,21 @@ def _family_lines(
         yield ""
 
 
-def _value(one: Mapping[str, Any]) -> str:
-    value = one["value"]
-    text = "0" if value == 0 else f"{value:.2g}" if value < 100 else f"{value:.0f}"
-    return f"{text} {one['unit']}".strip()
+def _measured(differences: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """A row for what differs between two, with the cases of each value."""
+    grouped: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for one in differences:
+        key = (SUBJECTS[one["about"]], one["between"], one["unit"])
+        grouped.setdefault(key, {}).setdefault(_value(one["value"]), []).append(one["case"])
+    for (about, between, unit), values in grouped.items():
+        cases = [f"{value} {{}} ({'; '.join(where)})" for value, where in values.items()]
+        if len(values) == 1 and len(where := next(iter(values.values()))) > 1:
+            cases = [f"{next(iter(values))} {{}} (in all {len(where)} cases)"]
+        yield [about, between, "; ".join([cases[0].format(unit), *(text.replace(" {}", "") for text in cases[1:])])]
+
+
+def _value(value: float) -> str:
+    return "0" if value == 0 else "below 1e-5" if value < 1e-5 else f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

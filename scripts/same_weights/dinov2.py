@@ -57,14 +57,15 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
         theirs = getattr(backbones, name)(pretrained=False)
         theirs.blocks = theirs.blocks[:DEPTH]
         randomise(theirs)
-        for kind in ("independent numbers", "smooth"):
+        named = n_registers or "no"
+        for kind in ("independent", "smooth"):
             if kind == "smooth":
                 theirs.pos_embed.data.copy_(_smoothed(theirs.pos_embed))
             networks = _converted(theirs, n_registers)
-            yield from _features(networks, f"{n_registers} registers, table {kind}")
+            yield from _features(networks, f"{named} registers, {kind} table")
             if kind == "smooth":
-                yield from _halves(networks, f"{n_registers} registers, 224 px")
-        yield from _tables(theirs, networks, f"{n_registers} registers")
+                yield from _halves(networks, f"{named} registers, 224 px")
+        yield from _tables(theirs, networks, f"{named} registers")
     yield from _pixels(make_classification_eval_transform(), theirs)
 
 

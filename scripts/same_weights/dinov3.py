@@ -112,8 +112,10 @@ def _published(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _pixels(make_eval_transform: Any, network: Any) -> Iterator[Difference]:
+    mean, std = (torch.tensor(one)[:, None, None] for one in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+
     def unscaled(transform: Any) -> Any:
-        return v2.Compose([step for step in transform.transforms if not isinstance(step, v2.Normalize)])
+        return lambda image: transform(image) * std + mean
 
     config = timm.get_pretrained_cfg("vit_small_patch16_dinov3.lvd1689m").to_dict()
     settings = resolve_data_config({}, pretrained_cfg=config) | UNSCALED | {"input_size": (3, 224, 224)}

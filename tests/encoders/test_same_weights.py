@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from tests.cli_runner import document, run
 from tests.each import for_each
+from zoo.cards import catalogue as cards
 from zoo.cards.catalogue import catalogue
 from zoo.cards.same_weights import COLUMNS, SameWeights, read_same_weights, same_weights_of
+from zoo.encoders import unlisted
 from zoo.encoders.build import build_empty_encoder
-from zoo.errors import ContentError
+from zoo.errors import ContentError, NameNote
 from zoo.files import content_folder
 
 ROWS = read_same_weights(content_folder("metadata") / "same_weights.tsv")
@@ -51,7 +53,7 @@ def test_every_row_is_of_an_encoder_and_of_a_place() -> None:
     assert len({(one.encoder, one.place) for one in ROWS}) == len(ROWS)
     known = set(timm.list_pretrained())
     for one in ROWS:
-        assert one.place in ("timm", "open_clip") or re.fullmatch(r"timm:[\w.]+|hf:[\w.-]+/[\w.-]+", one.place)
+        assert one.place == "timm" or re.fullmatch(r"timm:[\w.]+|hf:[\w.-]+/[\w.-]+", one.place)
         assert not one.place.startswith("timm:") or one.place.removeprefix("timm:") in known
 
 
@@ -71,8 +73,12 @@ def test_show_says_in_a_line_where_the_same_weights_give_other_features() -> Non
     assert document("show", "dino_vitS16")["same_weights"] == []
 
 
-def test_show_of_a_place_names_the_encoder_with_its_weights() -> None:
+def test_show_of_a_place_names_the_encoder_with_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unlisted, "_BY_PLACE", {})
+    monkeypatch.setattr(cards, "_UNLISTED", {})
     name = "timm:vit_base_patch16_clip_224.openai"
+    with pytest.warns(NameNote, match=r"of the same weights is 'clip_vitB16', whose features are others: GELU "):
+        unlisted.card_at(name)
     (line,) = [line for line in run("show", name).stdout.splitlines() if line.startswith("  other features")]
     assert "than clip_vitB16, of the same weights: GELU is the exact one" in line
     assert document("show", name)["same_weights"][0]["encoder"] == "clip_vitB16"

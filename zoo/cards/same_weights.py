@@ -1,8 +1,7 @@
 """What else gives features of the same weights, and what is different about them: ``metadata/same_weights.tsv``.
 
-A row has encoders, a place of the same weights for each of them, and a sentence that is true of all. It says why; by
-how much is in ``docs/same_weights.md``, which ``scripts/compare_weights.py`` makes of the same table. Nothing here
-imports torch.
+A row has encoders, a place of the same weights for each, and a sentence that is true of all. ``docs/same_weights.md``
+says by how much, made of the same table by ``scripts/compare_weights.py``. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class SameWeights:
     """One place of an encoder's weights, whose features are not those of its card."""
 
     encoder: str
-    place: str  # hf:ORG/NAME or timm:ARCH.TAG as the zoo loads them; "timm", "open_clip" as these do by themselves
+    place: str  # hf:ORG/NAME or timm:ARCH.TAG as the zoo loads them; "timm" as it does by itself
     says: str  # what that place does otherwise
 
 

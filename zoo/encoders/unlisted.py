@@ -59,7 +59,9 @@ def _of_timm(name: str) -> EncoderCard:
         return catalogue()[f"timm:{full}"]
     facts = facts_of_timm(full)
     facts["provenance"] = {"url": f"https://huggingface.co/timm/{full}", "extracted": False}
-    return _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
+    card = _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
+    _note_same(card, f"timm:{full}")
+    return card
 
 
 def _of_hub(place: str, rest: str) -> EncoderCard:
@@ -87,17 +89,20 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
     }
     facts["provenance"] = {"url": f"https://huggingface.co/{repository}", "extracted": False}
     card = _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
-    if converter == "transformers":
+    if not _note_same(card, asked) and converter == "transformers":
         _note_alike(card, repository, asked)
     return card
 
 
+def _note_same(card: EncoderCard, asked: str) -> bool:
+    same = same_weights_of(card)
+    for one in same:
+        note(f"{asked} has no card; of the same weights is {one.encoder!r}, whose features are others: {one.says}.")
+    return bool(same)
+
+
 def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
     """Says which cards may be of the same weights, where their features are others: same family and size of network."""
-    if same := same_weights_of(card):
-        others = " and ".join(repr(one.encoder) for one in same)
-        note(f"{asked} has no card; of the same weights is {others}, whose features are others: {same[0].says}.")
-        return
     known, n_own, px = catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
     families, sizes = known.column("family"), known.column("architecture.n_parameters")
     named = _folded(repository.partition("/")[2])
