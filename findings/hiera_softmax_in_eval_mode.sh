@@ -6,8 +6,8 @@
 # the same; every measure of confidence is not. With the softmax that cross_entropy, a calibration error or an ensemble's mean
 # of logits brings along, a network that is certain and right has a loss of 6.0 for 0.0 and a confidence of 0.003 for 1.0 of
 # 1,000 classes.
-# Output seen: eval rows sum to 1.000, loss 5.92 (of 1,000 classes), confidence 0.003; timm's of the same weights 0.00 and
-# 1.000. Exits 0 while that is so. Installs torch, several gigabytes.
+# Output seen: rows sum to 1, a loss of 5.91 and a confidence of 0.003; timm's of the same weights, and its own in training
+# mode, 0.0 and 0.998; all four classes are right in each. Exits 0 while that is so. Installs torch, several gigabytes.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
