@@ -159,7 +159,7 @@ def _family_lines(
     libraries = (
         f"timm {versions['timm']}, transformers {versions['transformers']}, OpenCLIP {versions['open_clip_torch']}"
     )
-    yield f"{about['network']} Authors: {commits or 'no copy of their code was had'}. {libraries}; {found['date']}.\n"
+    yield f"{about['network']} Authors: {commits or 'their code was not run'}. {libraries}; {found['date']}.\n"
     yield from _table(
         ["", *LIBRARIES.values()],
         [[text, *(about[name].get(key, "") for key in LIBRARIES)] for name, text in SUBJECTS.items() if name in about],
