@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import BeitConfig, BeitForMaskedImageModeling
 
 from tests.each import for_each
-from zoo.encoders.encoder import patch_average
+from zoo.encoders.encoder import class_token, patch_average
 from zoo.encoders.layouts.steps import Misfit
 from zoo.encoders.maps import map_of
 from zoo.encoders.transformers_models import (
@@ -148,12 +149,25 @@ def test_the_norm_after_a_mean_of_patches_is_taken_where_transformers_takes_it(m
     torch.testing.assert_close(network(images()), own, rtol=0, atol=1e-5)
     state = network.network.state_dict()
     assert as_transformers_reads(state, network).keys() == {f"network.{name}" for name in state}
-    without, _ = transformers_model(
-        model_type,
-        **facts_of_configuration(config | {"architectures": ["BeitForMaskedImageModeling"]})["architecture"]["options"],
-    )
+    others = facts_of_configuration(config | {"architectures": ["BeitForSemanticSegmentation"]})
+    without, _ = transformers_model(model_type, **others["architecture"]["options"])
     with pytest.raises(Misfit, match=r"pooler.layernorm.* is left over"):
         as_transformers_reads(state, without)
+
+
+@torch.no_grad()
+def test_beit_after_pretraining_keeps_the_norm_that_its_repository_has_beside_the_backbone() -> None:
+    config = SMALL | {"use_shared_relative_position_bias": True, "use_mask_token": True}
+    whole = BeitForMaskedImageModeling(BeitConfig(**config)).eval()
+    for parameter in whole.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    facts = facts_of_configuration(whole.config.to_dict() | {"architectures": ["BeitForMaskedImageModeling"]})
+    assert facts["representation"]["layer"] == "cls"
+    network, _ = transformers_model("beit", **facts["architecture"]["options"])
+    network.eval().load_state_dict(as_transformers_reads(whole.state_dict(), network))
+    normed = whole.layernorm(whole.beit(images()).last_hidden_state)
+    torch.testing.assert_close(class_token(network, images()), normed[:, 0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(patch_average(network, images()), normed[:, 1:].mean(dim=1), rtol=0, atol=1e-5)
 
 
 @torch.no_grad()

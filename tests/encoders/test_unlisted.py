@@ -246,6 +246,19 @@ def test_a_repository_of_the_network_of_a_card_says_so_where_features_may_differ
     assert (card.preprocess.crop_px, card.preprocess.crop_rounding) == (224, "down")
 
 
+def test_a_repository_of_the_weights_of_a_card_says_what_is_different(hub: Server) -> None:
+    config = {"model_type": "dinov2", "patch_size": 14, "image_size": 518, "hidden_size": 384, "num_attention_heads": 6}
+    settings = {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256}, "crop_size": 224}
+    publish(hub, "facebook/dinov2-small", {"config.json": config, "preprocessor_config.json": settings})
+    with pytest.warns(NameNote, match=r"of the same weights is 'dinov2_vitS14', whose features are others: positions "):
+        zoo.card("hf:facebook/dinov2-small")
+    (told,) = document("show", "hf:facebook/dinov2-small")["same_weights"]
+    assert told["encoder"] == "dinov2_vitS14" and "the same at 518 px" in told["says"]
+    assert "other features than dinov2_vitS14, of the same weights: positions" in " ".join(
+        run("show", "hf:facebook/dinov2-small").stdout.split()
+    )
+
+
 def test_a_processor_that_the_zoo_cannot_follow_is_refused_by_its_name(hub: Server) -> None:
     padded = {"image_processor_type": "Owlv2ImageProcessor", "size": {"height": 96, "width": 96}}
     publish_vit(hub, "own/padded", **{"preprocessor_config.json": padded})

@@ -393,12 +393,11 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     model_type, options = _options_of(config)
     classes = config.get("architectures") or ()
-    if (
-        model_type in _NORMED_MEANS
-        and config.get("use_mean_pooling", True)
-        and all(str(name).endswith(_POOLED_BY) for name in classes)
-    ):
-        options["add_pooling_layer"] = True
+    if model_type in _NORMED_MEANS and config.get("use_mean_pooling", True):
+        if "BeitForMaskedImageModeling" in classes:  # has the backbone's norm beside it, and no pooler
+            options["use_mean_pooling"] = False
+        elif all(str(name).endswith(_POOLED_BY) for name in classes):
+            options["add_pooling_layer"] = True
     with torch.device("meta"):
         backbone, dim = transformers_model(model_type, **options)
         backbone.eval()

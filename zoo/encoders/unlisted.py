@@ -22,6 +22,7 @@ from typing import Any
 
 from ..cards.catalogue import adopt, build_card, catalogue, unlisted
 from ..cards.reading import check_facts
+from ..cards.same_weights import same_weights_of
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
 from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
@@ -58,7 +59,9 @@ def _of_timm(name: str) -> EncoderCard:
         return catalogue()[f"timm:{full}"]
     facts = facts_of_timm(full)
     facts["provenance"] = {"url": f"https://huggingface.co/timm/{full}", "extracted": False}
-    return _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
+    card = _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
+    _note_same(card, f"timm:{full}")
+    return card
 
 
 def _of_hub(place: str, rest: str) -> EncoderCard:
@@ -86,9 +89,16 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
     }
     facts["provenance"] = {"url": f"https://huggingface.co/{repository}", "extracted": False}
     card = _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
-    if converter == "transformers":
+    if not _note_same(card, asked) and converter == "transformers":
         _note_alike(card, repository, asked)
     return card
+
+
+def _note_same(card: EncoderCard, asked: str) -> bool:
+    same = same_weights_of(card)
+    for one in same:
+        note(f"{asked} has no card; of the same weights is {one.encoder!r}, whose features are others: {one.says}.")
+    return bool(same)
 
 
 def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
