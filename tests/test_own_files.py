@@ -20,10 +20,12 @@ import timm
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from torchvision.models import resnet18
 
 import zoo
 from tests.cli_runner import run
 from tests.tiny import write_card
+from zoo.encoders.layouts.lora import merge_lora, parse_lora
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
 from zoo.weights.parts import hash_parts, list_parts
 
@@ -530,6 +532,32 @@ class TestLora:
         folder = adapter(flipped, tmp_path / "flipped", fan_in_fan_out=True)
         registered(state, "flipped", merge_lora=str(folder))
         assert same(changed(changes, 2.0), "flipped")
+
+    def test_matrices_that_training_did_not_reach_are_said(self, tmp_path: Path) -> None:
+        state = network().state_dict()
+        matrices, changes = with_lora(state)
+        name = "blocks.0.attn.qkv"  # peft's matrices of a network that reads this weight and does not call its layer
+        matrices[f"{name}.lora_B"] = torch.zeros_like(matrices[f"{name}.lora_B"])
+        said = f"the matrices of 1 of 2 layers, such as {name!r}, are 0, so that training did not reach them"
+        registered(state, "apart", merge_lora=str(adapter(matrices, tmp_path / "adapter")))
+        registered(unmerged(state, matrices), "in_one", merge_lora="2")
+        assert said in reading("apart") and said in reading("in_one")
+        del changes[f"{name}.weight"]
+        assert same(changed(changes, 2.0), "apart") and same(changed(changes, 2.0), "in_one")
+
+    def test_an_adapter_of_a_network_with_batch_norm_is_said_to_lack_its_statistics(self, tmp_path: Path) -> None:
+        def said_of(adapter_folder: Path) -> str:
+            return merge_lora(state, parse_lora(str(adapter_folder)), what="mine")[1]
+
+        state = dict(resnet18(weights=None).state_dict())
+        a, b = torch.ones(3, 64, 3, 3), torch.ones(64, 3, 1, 1)
+        matrices = {"layer1.0.conv1.lora_A": a, "layer1.0.conv1.lora_B": b}
+        assert "running statistics of batch norm are those of the network's file" in said_of(
+            adapter(matrices, tmp_path / "matrices")
+        )
+        saved_whole = {name: tensor for name, tensor in state.items() if ".bn" in name or ".downsample.1" in name}
+        saved_whole |= {name: tensor for name, tensor in state.items() if name.startswith("bn1")}
+        assert "running statistics" not in said_of(adapter(matrices | saved_whole, tmp_path / "with_norms"))
 
     def test_what_was_trained_as_a_whole_replaces_what_was_there(self, tmp_path: Path) -> None:
         net = network()

@@ -27,7 +27,13 @@ _MATRIX = re.compile(r"(?P<layer>.+)\.lora_(?P<which>[AB])(?:\.(?!weight$|bias$)
 _CONFIG, _ADAPTER = "adapter_config.json", "adapter_model.safetensors"
 _NOT_MERGED = ("use_dora", "lora_bias", "layer_replication", "target_parameters", "use_qalora")
 _SAME_BASE = ("gaussian", "eva", "orthogonal")  # starts of peft that leave the weights of the network as they were
+_PREFIX = "base_model.model."
 _REMEDY = "merge it where it was trained, as peft's merge_and_unload() does, and save the state dict"
+
+_STATISTICS = (
+    "running statistics of batch norm are those of the network's file, for adapters have none: if it was trained in "
+    f"train mode, {_REMEDY}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +102,16 @@ def merge_lora(content: Any, lora: Lora, *, what: str) -> tuple[Any, str]:
     beside, said = {}, ""
     if lora.adapter is not None:
         (adapter,) = _states(read_checkpoint(lora.adapter, what=f"the LoRA of {what}").content)
-        beside = {name.removeprefix("base_model.model."): tensor for name, tensor in adapter.items()}
+        beside = {name.removeprefix(_PREFIX): tensor for name, tensor in adapter.items()}
         said = f" of {lora.adapter.name} ({file_sha256(lora.adapter)[0][:8]})"
     scales: dict[str, list[float]] = {}
     merged = {}
+    notes = []
     for path, state in find_state_dicts(clean_names(content)):
         merged["/".join(path)] = _merged(state, beside, lora, scales, what)
+        notes += _unreached(state | beside)
+        if beside and _n_statistics(beside) < _n_statistics(state):
+            notes.append(_STATISTICS)
     if not scales:
         raise WeightsRefused(
             f"The file of {what} has no weights that LoRA matrices{said} belong to; give their network."
@@ -109,7 +119,26 @@ def merge_lora(content: Any, lora: Lora, *, what: str) -> tuple[Any, str]:
     found = [scale for each in scales.values() for scale in each]
     at = " to ".join(f"{scale:g}" for scale in sorted({min(found), max(found)}))
     of = " and ".join(f"{len(each)} {kind}" for kind, each in scales.items())
-    return merged.get("", merged), f"LoRA{said} of {of} is merged with the scale {at}"
+    done = f"LoRA{said} of {of} is merged with the scale {at}"
+    return merged.get("", merged), "; ".join(dict.fromkeys([done, *notes]))
+
+
+def _unreached(state: State) -> list[str]:
+    """A note on layers whose B is still the 0 that it starts with."""
+    seconds = {m["layer"]: b for name, b in state.items() if (m := _MATRIX.fullmatch(name)) and m["which"] == "B"}
+    idle = [layer for layer, b in seconds.items() if not b.any()]
+    if not idle:
+        return []
+    first = idle[0].removeprefix(_PREFIX)
+    return [
+        f"the matrices of {len(idle)} of {len(seconds)} layers, such as {first!r}, are 0, so that training did not "
+        "reach them: networks that read a weight without calling its layer leave LoRA out (qkv of timm's BEiT and "
+        "EVA, out_proj of torch's attention)"
+    ]
+
+
+def _n_statistics(state: State) -> int:
+    return sum(name.endswith("running_mean") for name in state)
 
 
 def _states(content: Any) -> Iterator[State]:
