@@ -2,7 +2,7 @@
 # Guess: average precision of pytrec_eval depends on the similarities; equal ones, as there are many between quantised or
 # hashed features, count in the order in which they are given, and similarities that differ are no ties.
 #
-# Behaviour (pytrec-eval-terrier 0.5.11, by which mteb measures retrieval of images, too): similarities are held in float32
+# Behaviour (pytrec-eval-terrier 0.5.11, by which mteb 2.26 measures retrieval): similarities are held in float32
 # and ties are sorted by the name of the image, backwards. So "z" comes before "a" where float64 says the opposite, and
 # where features do not differ at all, classes at the end of the alphabet are found best if names begin with the class.
 # Output seen: the right image is first by 1e-9; called a among b, c, d its average precision is 0.25, called z 1.0. All

@@ -242,8 +242,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         See above.
     stop : {"convergence", "scikit-learn"}
         The second fits every C by scikit-learn's lbfgs, from zero and with its tolerance, for comparison with numbers
-        that were measured so; slow, and away from the optimum by an accident of that tolerance. Features for which it would end at zero,
-        small ones of many classes, are refused.
+        that were measured so; slow, and away from the optimum by an accident of that tolerance. Where it
+        would end at zero, by small features of many classes, they are refused.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
     precision : {"float32", "float64"}
