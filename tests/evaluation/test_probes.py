@@ -91,6 +91,22 @@ def test_scikit_learns_own_stop_gives_scikit_learns_own_fit(data: dict[str, Any]
     assert searched.report_["validation_log_loss"] == min(one["validation_log_loss"] for one in searched.path_)
 
 
+@pytest.mark.parametrize(("n_classes", "size", "share"), [(2, 1e-5, 0.5), (2, 1e-5, 0.9), (40, 1e-4, None)])
+def test_features_that_scikit_learn_takes_for_fitted_with_weights_of_zero_are_refused(
+    n_classes: int, size: float, share: float | None
+) -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(400) % n_classes if share is None else (np.arange(400) >= share * 400).astype(int)
+    x = 5 * generator.normal(size=(n_classes, 16))[y] + generator.normal(size=(400, 16))  # easily told apart
+    blind = LogisticRegression(C=1e6, max_iter=1000).fit(size * x, y)
+    assert (blind.predict(size * x) == y).mean() <= (share or 1.5 / n_classes)
+    for options in ({"C": 1e6}, {"Cs": 5}, {}):
+        with pytest.raises(DataError, match="ends without a weight"):
+            LogisticProbe(stop="scikit-learn", **options).fit(size * x, y)
+    for probe, seen in ((LogisticProbe(), size * x), (LogisticProbe(stop="scikit-learn", C=10.0), x)):
+        assert probe.fit(seen, y).score(seen, y) > 0.95
+
+
 def test_any_labels_are_given_back_and_those_not_trained_are_never_predicted(data: dict[str, Any]) -> None:
     names = np.array([-5, 3, 2**40, 7, 11, 12])
     y_val = names[data["y_val"]]

@@ -69,6 +69,22 @@ class ScikitLearnFits:
         self.records: list[PathPoint] = []
         self.iterations = 0
 
+    def require_gradient(self) -> None:
+        """Refuse features whose weights lbfgs would leave at zero, whatever C, and call that converged.
+
+        It ends where no number of the mean loss's gradient is above its tolerance. The gradient of a constant guess
+        shrinks with the size of the features and with the number of classes.
+        """
+        residuals = np.tile(np.bincount(self.y, minlength=self.n_classes) / len(self.y), (len(self.y), 1))
+        residuals[np.arange(len(self.y)), self.y] -= 1.0
+        steepest = float(np.abs(residuals.astype(self.x.dtype).T @ self.x).max()) / len(self.y)
+        if steepest <= (tol := LogisticRegression().tol):
+            raise DataError(
+                f"The gradient of a constant guess has no number above {steepest:.1g} for features of x of this size "
+                f"and {self.n_classes} classes, so that scikit-learn (tolerance {tol:g}) ends without a weight; "
+                "expected more: multiply the features by a number, or fit with stop='convergence'."
+            )
+
     def along(self, values: Sequence[float]) -> tuple[LogisticRegression, PathPoint]:
         """Fits every value of C, from small to large; returns the best."""
         return min((self.fitted(value) for value in sorted(values)), key=lambda fit: self._key(fit[1]))
@@ -226,7 +242,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         See above.
     stop : {"convergence", "scikit-learn"}
         The second fits every C by scikit-learn's lbfgs, from zero and with its tolerance, for comparison with numbers
-        that were measured so; slow, and away from the optimum by an accident of that tolerance.
+        that were measured so; slow, and away from the optimum by an accident of that tolerance. Where it
+        would end at zero, by small features of many classes, they are refused.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
     precision : {"float32", "float64"}
@@ -508,6 +525,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_iterations=self.max_iter,
             progress=self.progress,
         )
+        search.require_gradient()
         if c is not None:
             model, record = search.fitted(c)
         elif values := self._values(c):
