@@ -6,7 +6,7 @@
 #   1. classes bus/, car/, train/ of 3 images each: one split "train" with 3 images and no labels; the 6 others are gone
 #   2. 12 images in cat/ and dog/, of which one file is called 0_test.png: one split "test" with that image alone
 #   3. Training/CLASS and Testing/CLASS: no parts; all images are in "train", those of Testing, too
-# No warning and no error in any of them. Exits 0 while that is so.
+# Output seen: those numbers, and no warning or error in any of them. Exits 0 while that is so.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
