@@ -8,7 +8,8 @@ versions that its program ``scripts/packages/PACKAGE.py`` pins, and run on the i
 ``UV_*`` and ``PIP_*`` of the environment reach them. Packages that are not named keep their numbers. The words of the
 page are in docs/other_packages.toml:
 
-    [quantities.NAME]        paper: how ours differs from its paper, or "as defined"
+    [quantities.NAME]        paper: how ours differs from its paper, or "as defined"; short: the same in some words, for
+                             the first table; without it ours is what the paper defines
     [packages.PACKAGE.QUANTITY], or "QUANTITY:VARIANT" where a package has several
     call                     what was called
     what                     what it computes, in the zoo's terms
@@ -27,11 +28,13 @@ import ast
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,7 +144,7 @@ def shown(value: float | str) -> str:
 def page(numbers: dict[str, Any], words: dict[str, Any]) -> str:
     """The document, from what was measured and the words."""
     lines = ["<!-- made by scripts/compare_packages.py from other_packages.json and .toml -->", ""]
-    lines += [words["title"], "", words["opening"].strip(), "", "## Inputs", ""]
+    lines += [words["title"], "", words["opening"].strip(), "", *glance(numbers, words), "", "## Inputs", ""]
     lines += [f"* **{case}**: {what}" for case, what in CASES.items()]
     for name, one in quantities().items():
         lines += section(name, one, numbers, words)
@@ -152,6 +155,52 @@ def page(numbers: dict[str, Any], words: dict[str, Any]) -> str:
     return "\n".join([*lines, "", words["closing"].strip(), ""])
 
 
+def anchor(title: str) -> str:
+    """What a heading's address ends with on GitHub."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def factors(pairs: list[tuple[Any, Any]], of_percent: bool) -> str:
+    """Theirs over ours, from least to most; in points of percent, and where one is 0 or below, theirs minus ours."""
+    both = [pair for pair in pairs if all(isinstance(one, float) for one in pair)]
+    if not both:
+        return "a number where ours refuses" if isinstance(pairs[0][0], float) else "no number"
+    apart = of_percent or min(min(pair) for pair in both) <= 0
+    found = sorted(one - other if apart else one / other for one, other in both)
+    ends = dict.fromkeys(f"{end:+.2g}" if apart else f"{end:.3g}" for end in (found[0], found[-1]))
+    return " to ".join(ends) + " times" * (not apart)
+
+
+def glance(numbers: dict[str, Any], words: dict[str, Any]) -> list[str]:
+    """The first table: per quantity who has our number, and who another one and by how much."""
+    lines = [words["glance"].strip(), "", "| quantity | ours | equal to ours | another number |", "|---|---|---|---|"]
+    for name, one in quantities().items():
+        mine, equal, apart = numbers["ours"][name], [], []
+        for package, key, values in measured_of(name, numbers):
+            label = package + f" ({key.partition(':')[2]})" * (":" in key)
+            alike = [case for case in one.cases if same(values.get(case), mine[case])]
+            if len(alike) == len(one.cases):
+                equal.append(label)
+                continue
+            # "no paper" is not "not its paper's"
+            label = f"*{label}*" if re.match(r"no\b(?! paper)", words["packages"][package][key]["paper"]) else label
+            pairs = [(values.get(case), mine[case]) for case in one.cases if case not in alike]
+            but = f" (equal on {' and '.join(alike)})" if alike else ""
+            apart.append(f"{label} {factors(pairs, 'percent' in one.title)}{but}")
+        whose = words["quantities"][name].get("short", "as its paper") if one.in_zoo else "not in the zoo"
+        title = f"[{one.title}](#{anchor(one.title)})"
+        lines.append(f"| {title} | {whose} | {', '.join(equal) or 'none'} | {'; '.join(apart) or 'none'} |")
+    return lines
+
+
+def measured_of(name: str, numbers: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Package, key and values by case of everything that was measured of a quantity."""
+    for package, found in numbers["packages"].items():
+        for key, values in found["values"].items():
+            if key.partition(":")[0] == name:
+                yield package, key, values
+
+
 def section(name: str, one: Quantity, numbers: dict[str, Any], words: dict[str, Any]) -> list[str]:
     """The part of the page on one quantity."""
     mine = numbers["ours"][name]
@@ -160,21 +209,19 @@ def section(name: str, one: Quantity, numbers: dict[str, Any], words: dict[str, 
     lines += ["", f"| | {' | '.join(one.cases)} |", f"|---|{'--:|' * len(one.cases)}"]
     lines.append(f"| **{whose[1]}** `{one.call}` | {' | '.join(shown(mine[case]) for case in one.cases)} |")
     notes, alike = [], []
-    for package, found in numbers["packages"].items():
-        for key, values in found["values"].items():
-            if key.partition(":")[0] != name:
-                continue
-            said = words["packages"][package][key]
-            cells = (shown(values[case]) + " =" * same(values[case], mine[case]) for case in one.cases)
-            lines.append(f"| {package} `{said['call']}` | {' | '.join(cells)} |")
-            if said.get("formula") == "ours" and said["what"] == "the same.":
-                alike.append(f"**{package}** `{said['call']}`")
-                continue
-            formula = f" `{said['formula']}`" if said.get("formula", "ours") != "ours" else ""
-            notes.append(
-                f"* **{package}** `{said['call']}`: {said['what'].strip()} *Ours to theirs:* {said['turn'].strip()}"
-                f"{formula} *Its paper:* {said['paper'].strip()}"
-            )
+    for package, key, values in measured_of(name, numbers):
+        said = words["packages"][package][key]
+        known = [values.get(case, "not run") for case in one.cases]
+        cells = (shown(value) + " =" * same(value, mine[case]) for value, case in zip(known, one.cases, strict=True))
+        lines.append(f"| {package} `{said['call']}` | {' | '.join(cells)} |")
+        if said.get("formula") == "ours" and said["what"] == "the same.":
+            alike.append(f"**{package}** `{said['call']}`")
+            continue
+        formula = f" `{said['formula']}`" if said.get("formula", "ours") != "ours" else ""
+        notes.append(
+            f"* **{package}** `{said['call']}`: {said['what'].strip()} *Ours to theirs:* {said['turn'].strip()}"
+            f"{formula} *Its paper:* {said['paper'].strip()}"
+        )
     if alike:
         notes.append(f"* the same as ours, as defined: {', '.join(alike)}")
     return [*lines, *([""] if notes else []), *notes]
@@ -204,7 +251,8 @@ def main() -> None:
             python = environment(package, known[package], home, options.uv)
             numbers["packages"][package] = measured(python, known[package], folder)
             print(package, json.dumps(numbers["packages"][package]["values"]), flush=True)
-    numbers = {"ours": ours(), "packages": dict(sorted(numbers["packages"].items()))}
+    kept = {package: found for package, found in sorted(numbers["packages"].items()) if package in known}
+    numbers = {"ours": ours(), "packages": kept}
     NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n")
     PAGE.write_text(page(numbers, tomllib.loads(WORDS.read_text(encoding="utf-8"))), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""stable-pretraining: RankMe and LiDAR as callbacks of a training, by the PyTorch backend and by that of JAX."""
+"""stable-pretraining: RankMe, LiDAR and k-NN as callbacks of a training, the first two by the JAX backend as well."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ os.environ["SPT_DISABLE_DEFAULT_CALLBACKS"] = "1"
 import lightning
 import numpy as np
 import torch
-from stable_pretraining.callbacks import LiDAR, RankMe
+from stable_pretraining.callbacks import LiDAR, OnlineKNN, RankMe
 from torch.utils.data import DataLoader
 
 REQUIREMENTS = (
@@ -73,10 +73,21 @@ def jax_lidar(z):
     return lidar(z.reshape(-1, z.shape[2]), np.repeat(np.arange(len(z)), z.shape[1]))
 
 
+def accuracy(z, y, z_test, y_test, **options):
+    probe = OnlineKNN(
+        name="knn", input="z", target="y", queue_length=len(z), metrics={}, num_classes=int(y.max()) + 1, k=20,
+        **options,
+    )  # fmt: skip
+    votes = probe._compute_knn_predictions(torch.from_numpy(z_test), torch.from_numpy(z), torch.from_numpy(y))
+    return 100 * (votes.argmax(dim=1).numpy() == y_test).mean()
+
+
 QUANTITIES = {
     "rankme": rankme,
     "rankme:jax": jax_rankme,
     "lidar": lidar,
     "lidar:blocks": lambda z: lidar(z, in_blocks=True),
     "lidar:jax": jax_lidar,
+    "knn_accuracy": accuracy,
+    "knn_accuracy:cosine": lambda **data: accuracy(**data, distance_metric="cosine"),
 }

@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
+from zoo.evaluation.neighbours import NeighbourProbe
+
 Array = np.ndarray[Any, Any]
 
 
@@ -84,15 +86,23 @@ def sum_of_batches(a: Array, b: Array, batch: int = 100) -> float:
     return sum(linear_cka(a[at : at + batch], b[at : at + batch]) for at in range(0, len(a), batch))
 
 
-def neighbours_of(z: Array, k: int) -> Array:
-    """Rows of the k nearest others by Euclidean distance, (n, k)."""
-    return NearestNeighbors(n_neighbors=k).fit(z.astype(np.float64)).kneighbors(return_distance=False)
+def neighbours_of(z: Array, k: int, metric: str) -> Array:
+    """Rows of the k nearest others, (n, k)."""
+    found = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(z.astype(np.float64))
+    return found.kneighbors(return_distance=False)
 
 
-def neighbour_shares(a: Array, b: Array, k: int = 10, jaccard: bool = False) -> float:
+def neighbour_shares(a: Array, b: Array, k: int = 10, jaccard: bool = False, metric: str = "cosine") -> float:
     """Mean share of the k nearest neighbours that are the same in both; Jaccard: of those in either."""
-    both = [len(set(one) & set(other)) for one, other in zip(neighbours_of(a, k), neighbours_of(b, k), strict=True)]
+    pairs = zip(neighbours_of(a, k, metric), neighbours_of(b, k, metric), strict=True)
+    both = [len(set(one) & set(other)) for one, other in pairs]
     return float(np.mean([n / (2 * k - n if jaccard else k) for n in both]))
+
+
+def neighbour_accuracy(z: Array, y: Array, z_test: Array, y_test: Array, temperature: float = 0.07) -> float:
+    """Accuracy of the zoo's 20 nearest neighbours, in percent."""
+    probe = NeighbourProbe(k=20, temperature=temperature, device="cpu").fit(z, y)
+    return 100 * float(np.mean(probe.predict(z_test) == y_test))
 
 
 def dimension_by_neighbours(z: Array, k: int = 20, inverse: bool = True) -> float:
@@ -150,6 +160,7 @@ HELPERS = {
             unbiased_cka,
         ),
         *(minibatch_cka, sum_of_batches, neighbour_shares, dimension_by_neighbours, retrieval_precision, retrieval_map),
+        neighbour_accuracy,
     )
 }
 """By name, for formulas."""

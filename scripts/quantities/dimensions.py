@@ -8,18 +8,11 @@ import numpy as np
 
 from zoo.evaluation.classification import classification_metrics
 from zoo.evaluation.label_free import intrinsic_dimension
-from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.looking.mistakes import contradicted
 
 from . import Quantity, definitions
 
 PAIRS, MANIFOLDS = ("two encoders", "unrelated"), ("manifold", "power", "repeats")
-
-
-def neighbour_accuracy(z: Any, y: Any, z_test: Any, y_test: Any, k: int = 20) -> float:
-    """Accuracy of the zoo's nearest neighbours, in percent."""
-    probe = NeighbourProbe(k=k, device="cpu").fit(z, y)
-    return 100 * float(np.mean(probe.predict(z_test) == y_test))
 
 
 def metric_of(name: str) -> Any:
@@ -40,6 +33,12 @@ QUANTITIES = {
         ours=definitions.dimension_by_neighbours,
         call="mean over images of the inverse, inverted",
         in_zoo=False,
+    ),
+    "other_dimensions": Quantity(
+        title="Intrinsic dimension by other estimators",
+        cases=MANIFOLDS[:2],
+        ours=lambda z: intrinsic_dimension(z).value,
+        call="intrinsic_dimension(z).value",
     ),
     "linear_cka": Quantity(
         title="CKA, linear", cases=PAIRS, ours=definitions.linear_cka, call="linear CKA", in_zoo=False
@@ -66,8 +65,8 @@ QUANTITIES = {
     ),
     "knn_accuracy": Quantity(
         title="k-NN accuracy (20 neighbours, temperature .07), percent",
-        cases=("gallery", "ties"),
-        ours=neighbour_accuracy,
+        cases=("overlap", "gallery", "ties"),
+        ours=definitions.neighbour_accuracy,
         call="NeighbourProbe(k=20)",
     ),
     "macro_accuracy": Quantity(

@@ -13,6 +13,7 @@ CASES = {
     "two encoders": "400 images as 64 features (a) and 48 (b), which share 20 dimensions; means are not 0",
     "unrelated": "400 images as 512 features (a) and 384 (b) that have nothing in common",
     "ties": "60 training images that stand four times, as class 3, 2, 1 and 0, and 60 test images of class 0",
+    "overlap": "500 training and 500 test images as 6 features, 10 classes that overlap; lengths differ",
     "gallery": "300 images and 60 queries as 24 features, 6 classes; a seventh is among the queries alone",
     "predictions": "probabilities of 6 classes for 600 images, too sure of some and not sure enough of others",
     "absent": "the same, but class 4 is never a label, and a class 5 neither a label nor predicted",
@@ -38,7 +39,7 @@ def made() -> dict[str, dict[str, Array]]:
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     rounded = p.round(2) / p.round(2).sum(axis=1, keepdims=True)
     kept = (labels != 4) & (labels != 5) & (p.argmax(axis=1) != 5)
-    return {
+    found = {
         "repeats": {"z": np.concatenate([surface, surface[:200]])},
         "two encoders": {"a": a, "b": b},
         "unrelated": {"a": gaussian(400, 512), "b": gaussian(400, 384)},
@@ -58,3 +59,7 @@ def made() -> dict[str, dict[str, Array]]:
         "absent": {"p": p[kept], "y": labels[kept]},
         "certain": {"p": rounded, "y": labels},
     }
+    centres, classes = gaussian(10, 6), random.integers(0, 10, 1000)
+    z = (centres[classes] + gaussian(1000, 6)) * random.uniform(0.5, 2, (1000, 1))
+    found["overlap"] = {"z": z[:500], "y": classes[:500], "z_test": z[500:], "y_test": classes[500:]}
+    return found

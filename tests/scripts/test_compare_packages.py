@@ -7,7 +7,19 @@ import tomllib
 
 import pytest
 
-from scripts.compare_packages import NUMBERS, PAGE, WORDS, by_formula, constants, ours, page, programs, same
+from scripts.compare_packages import (
+    NUMBERS,
+    PAGE,
+    WORDS,
+    anchor,
+    by_formula,
+    constants,
+    factors,
+    ours,
+    page,
+    programs,
+    same,
+)
 from scripts.quantities import inputs, quantities
 from tests.each import for_each
 
@@ -20,6 +32,26 @@ FORMULAS = [
 
 def test_the_page_is_made_of_the_numbers_and_the_words() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(numbers, words), "run: python scripts/compare_packages.py --page"
+
+
+def test_the_first_table_says_by_what_numbers_differ() -> None:
+    assert factors([(1.0, 2.0), (6.0, 4.0)], of_percent=False) == "0.5 to 1.5 times"
+    assert factors([(3.0, 2.0)], of_percent=False) == "1.5 times"
+    assert factors([(-1.0, 2.0)], of_percent=False) == "-3"
+    assert factors([(71.5, 73.0)], of_percent=True) == "-1.5"
+    assert factors([("ValueError: rows", 2.0)], of_percent=False) == "no number"
+    assert factors([(2.0, "DataError: views")], of_percent=False) == "a number where ours refuses"
+
+
+def test_the_first_table_leads_to_a_section_of_its_own_per_quantity() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    links = [anchor(one.title) for one in quantities().values()]
+    assert len(set(links)) == len(links)
+    for link, one in zip(links, quantities().values(), strict=True):
+        assert f"[{one.title}](#{link})" in text and f"\n## {one.title}\n" in text
+    assert anchor("k-NN accuracy (20 neighbours, temperature .07), percent") == (
+        "k-nn-accuracy-20-neighbours-temperature-07-percent"
+    )
 
 
 def test_what_was_measured_has_words_and_words_have_numbers() -> None:
