@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydicom import dcmread
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.pixels.processing import convert_color_space
 from pydicom.sequence import Sequence
-from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, RLELossless, generate_uid
 
 from tests.cli_runner import document, run
 from tests.image_files import shades
@@ -63,9 +64,14 @@ def test_values_are_shown_by_the_range_of_their_bits_where_there_is_no_window(tm
 
 
 def test_values_in_the_upper_bits_are_refused_not_cut_off(tmp_path: Path) -> None:
-    file = dicom(tmp_path / "a.dcm", STORED << 4, HighBit=15)
-    with pytest.raises(DataError, match=r"of 12 bits above 4 others .*HighBit is 15.*expected 11"):
-        seen(file)
+    plain = dicom(tmp_path / "a.dcm", STORED << 4, HighBit=15)
+    file = dcmread(dicom(tmp_path / "b.dcm", STORED << 4, bits=16))
+    file.compress(RLELossless)
+    file.BitsStored = 12
+    file.save_as(packed := tmp_path / "b.dcm")
+    for path in (plain, packed):
+        with pytest.raises(DataError, match=r"of 12 bits above 4 others .*HighBit is 15.*expected 11"):
+            seen(path)
 
 
 def test_a_window_is_applied_to_rescaled_values_and_a_scale_takes_its_place(tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ READ: dict[str, tuple[np.ndarray, dict[str, Any], tuple[float, float] | None]] =
     "a scale of its own": (PIXELS.astype(">i2"), {"BSCALE": 0.5, "BZERO": -10}, (-10, 117.5)),
     "floating point": ((PIXELS / 255).astype(">f4"), {}, None),
     "floating point, scaled": ((PIXELS / 255).astype(">f4"), {"BSCALE": 4}, (0, 4)),
+    "missing values, of which there are none": (
+        (DEEP.astype(int) - 32768).astype(">i2"),
+        {"BZERO": 32768, "BLANK": int(DEEP.min()) - 32767},
+        None,
+    ),
+    "missing values in floating point, which has its own": ((PIXELS / 255).astype(">f4"), {"BLANK": 0}, None),
+    "a card without a value": (PIXELS, {"BLANK": "", "BZERO": ""}, None),
     "a third axis of one plane": ((DEEP[None].astype(int) - 32768).astype(">i2"), {"BZERO": 32768}, None),
 }
 
@@ -64,6 +71,16 @@ def test_values_below_0_need_a_scale_and_the_notes_say_their_kind(tmp_path: Path
     with pytest.raises(DataError, match=r"signed 16-bit integers, from -100 to \d+ .*--scale"):
         unlabelled_images([file])
     assert "signed 16-bit integers" in "; ".join(notes_on([unlabelled_images([file], scale=(-100, 155))]))
+
+
+def test_the_first_of_several_images_of_a_file_is_shown_with_a_note(tmp_path: Path) -> None:
+    stored = (DEEP.astype(int) - 32768).astype(">i2")
+    first, second = (written(tmp_path / name, stored, BZERO=32768) for name in ("a.fits", "b.fits"))
+    extension = second.read_bytes().replace(b"SIMPLE  = " + b"T".rjust(20), b"XTENSION= 'IMAGE   '".ljust(30), 1)
+    assert not any("several" in note for note in notes_on([unlabelled_images([first])]))
+    first.write_bytes(first.read_bytes() + extension)
+    assert np.array_equal(seen(first), PIXELS)
+    assert any("a.fits'; the first is shown" in note for note in notes_on([unlabelled_images([first])]))
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,15 @@ def test_features_that_scikit_learn_takes_for_fitted_with_weights_of_zero_are_re
         assert probe.fit(seen, y).score(seen, y) > 0.95
 
 
+@pytest.mark.parametrize("kind", ["zero", "constant", "told apart by no plane"])
+def test_features_without_a_slope_at_any_size_are_guessed_by_either_stop(kind: str) -> None:
+    y = np.arange(40) % 2
+    square = np.array([[0, 0], [0, 1], [1, 1], [1, 0]], np.float32)[np.arange(40) % 4]
+    x = {"zero": 0 * square, "constant": 0 * square + np.float32(3.7), "told apart by no plane": square}[kind]
+    for stop in ("scikit-learn", "convergence"):
+        assert LogisticProbe(stop=stop, C=1.0).fit(x, y).score(x, y) == 0.5
+
+
 def test_any_labels_are_given_back_and_those_not_trained_are_never_predicted(data: dict[str, Any]) -> None:
     names = np.array([-5, 3, 2**40, 7, 11, 12])
     y_val = names[data["y_val"]]

@@ -35,9 +35,8 @@ _TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _DEEP = f"16-bit {COLOURS}"
 _MORE = "with {} bands, of which red, green and blue are shown"
 _IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
-_FITS_CARD = 80  # bytes
-_FITS_BITS_ZERO: tuple[tuple[int, float], ...] = ((8, -128), (16, 0), (16, 32768), (32, 2**31))
-_FITS_TYPES = dict(zip(_FITS_BITS_ZERO, ("i1", "i2", "u2", "u4"), strict=True))
+_FITS_CARD, _FITS_BLOCK = 80, 2880  # bytes
+_FITS_TYPES = {"8 0": "u1", "8 -128": "i1", "16 0": "i2", "16 32768": "u2", "32 0": "i4", "32 2147483648": "u4"}
 _HEIF_META = 1 << 16  # bytes in which HEIF says how an image is turned
 
 
@@ -182,18 +181,19 @@ def _tiff(file: IO[bytes]) -> BandImage:
     return found
 
 
-def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
+def _fits(opened: ImageFile.ImageFile) -> BandImage:
     """A FITS image with the values that its header means, BZERO + BSCALE * stored, of which Pillow reads the stored.
 
-    Integers of 16 bits are signed, unless BZERO is 32,768. Cubes, of which Pillow shows one plane, and tables are
-    refused.
+    Integers of 16 bits are signed, unless BZERO is 32,768; those that BLANK says are missing. Cubes, of which Pillow
+    shows one plane, and tables are refused.
     """
     assert opened.fp is not None
     opened.fp.seek(0)
     head = opened.fp.read(opened.tile[0][2]).decode("latin-1")
     cards = [head[i : i + _FITS_CARD] for i in range(0, len(head), _FITS_CARD)]
     # of a compressed image, ZBITPIX is the BITPIX of what is compressed
-    said = {card[:8].strip().removeprefix("Z"): card[10:].partition("/")[0] for card in cards if card[8:9] == "="}
+    fields = {card[:8].strip().removeprefix("Z"): card[10:].partition("/")[0] for card in cards if card[8:9] == "="}
+    said = {name: value for name, value in fields.items() if value.strip()}  # a value may be left undefined
 
     def number(name: str, default: float) -> float:
         return float(said.get(name, str(default)).replace("D", "E"))
@@ -206,19 +206,22 @@ def _fits(opened: ImageFile.ImageFile) -> ImageFile.ImageFile | BandImage:
             f"it holds {n_planes} planes, which do not say how they are shown; expected one: write it, "
             "as with astropy.io.fits.writeto(name, planes[0])"
         )
-    bits, zero, scale, blank = (int(number("BITPIX", 8)), number("BZERO", 0), number("BSCALE", 1), said.get("BLANK"))
-    if bits != 16 and (zero, scale, blank) == (0, 1, None):
-        return opened
-    dtype = np.dtype(_FITS_TYPES.get((bits, zero), "f8") if scale == 1 and blank is None else "f8")
+    bits, zero, scale = int(number("BITPIX", 8)), number("BZERO", 0), number("BSCALE", 1)
+    blank = number("BLANK", math.nan) if bits > 0 else math.nan  # floating point has a value of its own for it
+    dtype = np.dtype(_FITS_TYPES.get(f"{bits} {zero:.0f}" if zero.is_integer() and scale == 1 else "", "f8"))
 
     def read() -> np.ndarray:
         opened.load()
         stored = np.asarray(opened)
         stored = stored.astype(np.uint16).view(np.int16) if bits == 16 else stored
         values = np.asarray((stored * np.float64(scale) + zero).astype(dtype))
-        return values if blank is None else np.where(stored == float(blank), np.nan, values)
+        is_missing = stored == blank
+        return np.where(is_missing, np.nan, values) if is_missing.any() else values
 
+    n_bytes = opened.width * opened.height * abs(bits) // 8
+    opened.fp.seek(opened.tile[0][2] + -(-n_bytes // _FITS_BLOCK) * _FITS_BLOCK)
     found = BandImage(opened.fp, read, array_values(dtype), opened.size)
+    found.has_frames = opened.fp.read(_FITS_CARD).startswith(b"XTENSION= 'IMAGE ")
     found.format, found.reader = "FITS", "the header of FITS"
     return found
 

@@ -20,6 +20,7 @@ with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to
     from pydicom.errors import InvalidDicomError
     from pydicom.pixels import processing
     from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.uid import RLELossless
 
 warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
 
@@ -81,7 +82,8 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
             "pylibjpeg-libjpeg, or decompress the files first, as with gdcmconv --raw."
         )
     n_below = int(file.get("HighBit") or 0) + 1 - int(file.get("BitsStored") or 64)
-    if n_below > 0 and not syntax.is_compressed:  # as the standard once allowed; pydicom would cut off the upper bits
+    is_stored = not syntax.is_compressed or syntax == RLELossless  # bits where HighBit says, as other codecs have not
+    if n_below > 0 and is_stored:  # as the standard once allowed; pydicom would cut off the upper bits
         raise DataError(
             f"{name} keeps its values of {file.BitsStored} bits above {n_below} others (HighBit is {file.HighBit}); "
             f"expected {file.BitsStored - 1}: move its values down by {n_below} bits, and write it again."

@@ -73,12 +73,18 @@ class ScikitLearnFits:
         """Refuse features whose weights lbfgs would leave at zero, whatever C, and call that converged.
 
         It ends where no number of the mean loss's gradient is above its tolerance. The gradient of a constant guess
-        shrinks with the size of the features and with the number of classes.
+        shrinks with the size of the features and with the number of classes. Where it is 0 whatever their size, as of
+        constant features, that guess is the right one.
         """
-        residuals = np.tile(np.bincount(self.y, minlength=self.n_classes) / len(self.y), (len(self.y), 1))
-        residuals[np.arange(len(self.y)), self.y] -= 1.0
-        steepest = float(np.abs(residuals.astype(self.x.dtype).T @ self.x).max()) / len(self.y)
-        if steepest <= (tol := LogisticRegression().tol):
+        n = len(self.y)
+        sums = torch.zeros((self.n_classes, self.x.shape[1]), dtype=torch.float64)
+        for start in range(0, n, BLOCK_ROWS):
+            rows, labels = (torch.from_numpy(one[start : start + BLOCK_ROWS]) for one in (self.x, self.y))
+            sums.index_add_(0, labels, rows.double())
+        shares = torch.from_numpy(np.bincount(self.y, minlength=self.n_classes) / n)
+        steepest = float((shares[:, None] * sums.sum(dim=0) - sums).abs().max()) / n
+        rounding = np.finfo(np.float64).eps * n * float(np.abs(self.x).max())
+        if rounding < steepest <= (tol := LogisticRegression().tol):
             raise DataError(
                 f"The gradient of a constant guess has no number above {steepest:.1g} for features of x of this size "
                 f"and {self.n_classes} classes, so that scikit-learn (tolerance {tol:g}) ends without a weight; "
