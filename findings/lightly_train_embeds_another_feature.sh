@@ -1,11 +1,11 @@
 #!/bin/sh
-# Guess: lightly-train's embed and export of one checkpoint are one encoder: timm, with the exported weights, gives the features
-# that embed has written, of images resized as timm does.
+# Guess: lightly-train's embed and export of one checkpoint are one encoder: timm, with the exported weights, gives
+# the features that embed has written, of images resized as timm does.
 #
 # Behaviour (lightly-train 0.18.0, timm 1.0.31): export writes timm's own names, and every one fits. timm's ViT then gives
-# its class token; embed has written the mean of the patches behind the final norm, without the class token. Images are squashed
-# to a square and normalised as ImageNet's by embed; timm's transform resizes the shorter side, crops, and takes 0.5 as
-# this network's mean. Nothing of it stands in the file of embeddings, which has as many columns as timm's features.
+# its class token; embed has written the mean of the patches behind the final norm, without the class token. Images are
+# squashed to a square and normalised as ImageNet's by embed; timm's transform resizes the shorter side, crops, and takes 0.5
+# as this network's mean. Nothing of it stands in the file of embeddings, which has as many columns as timm's features.
 # Output seen, mean cosine with embed's of images twice as wide as high: squashed, mean of patches 1.000; squashed, class token
 # 0.591; cropped, mean of patches 0.925; cropped, class token 0.563.
 # Exits 0 while that is so. Installs torch, several gigabytes.

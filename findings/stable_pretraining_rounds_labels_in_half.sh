@@ -2,14 +2,13 @@
 # Guess: precision="bf16-true" makes weights and features bfloat16; labels are whole numbers and stay so; the k-NN of a queue
 # loses a digit of its distances at most.
 #
-# Behaviour (stable-pretraining 0.1.8, Lightning 2.6.6, torch 2.15.0): OnlineKNN's queues are of the first batch's shape, but
-# of float32 where target_dim is not given, labels too, and they are buffers of the module, which Lightning converts with
-# it: labels become bfloat16, whole to 256. Above it 257 becomes 256, 259 becomes 260, ...: neighbours vote for the class next
-# to theirs. With 397 classes nothing is said; with 1,000 label 999 is read as 1,000, and an error asks for 1,001 classes,
-# after which it is as silent. "bf16-mixed" (the queue stays float32) and target_dim=1 (its labels are int64) are right; float16
-# is whole to 2,048.
-# Output seen, accuracy of rows that lie at their class's centre: 397 classes bf16-mixed 1.0, bf16-true 0.8237 (half of the classes
-# above 256 are wrong in the queue), with target_dim=1 1.0; 250 classes 1.0.
+# Behaviour (stable-pretraining 0.1.8, Lightning 2.6.6, torch 2.15.0): where target_dim is not given, OnlineKNN's queue of
+# labels is a float32 buffer of the module, which Lightning converts with it: labels become bfloat16, whole to 256. Above it
+# 257 becomes 256, 259 becomes 260, and so on: neighbours vote for the class next to theirs. With 397 classes nothing is said;
+# with 1,000 label 999 is read as 1,000, and an error asks for 1,001 classes. "bf16-mixed" (the queue stays float32) and
+# target_dim=1 (labels are int64) are right; so is float16 here, which is whole to 2,048.
+# Output seen, accuracy of rows that lie at their class's centre: 397 classes bf16-mixed 1.0, bf16-true 0.8237 (half of the
+# labels above 256 are wrong in the queue), with target_dim=1 1.0; 250 classes 1.0.
 # Exits 0 while that is so. Installs torch, several gigabytes.
 set -eu
 work=$(mktemp -d)
