@@ -32,6 +32,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -84,7 +85,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
 
     of_v3 = _of_transformers(DINOv3ConvNextModel, DINOv3ConvNextConfig, TINY)
     yield from _compared("DINOv3", randomised(ConvNeXt(**TINY)), tiny, of_v3, V3, zoo["dinov3_convnextT_lvd1689m"])
-    yield from _pixels()
+    yield from _pixels(zoo)
 
 
 def _theirs(authors: Mapping[str, Path]) -> tuple[Any, Any]:
@@ -183,7 +184,7 @@ def _of_openclip(tower: Any, of_timm: Any) -> Iterator[Difference]:
     )
 
 
-def _pixels() -> Iterator[Difference]:
+def _pixels(networks: Mapping[str, Any]) -> Iterator[Difference]:
     bicubic = transforms.InterpolationMode.BICUBIC
     theirs = {
         224: [transforms.Resize(256, bicubic), transforms.CenterCrop(224), transforms.ToTensor()],
@@ -198,11 +199,19 @@ def _pixels() -> Iterator[Difference]:
             "transformers on Pillow": ConvNextImageProcessorPil(**published, do_normalize=False),
             "transformers on torchvision": ConvNextImageProcessor(**published, do_normalize=False),
         }
-        yield from pixel_rows(transforms.Compose(steps), others, card_of(zoo[px]), case=f"five photographs, {px} px")
+        case, card = f"five photographs, {px} px", card_of(zoo[px])
+        yield from pixel_rows(transforms.Compose(steps), others, card, case=case)
+        inputs = {"authors": transforms.Compose(steps), "timm": others["timm"]}
+        inputs |= {"transformers": others["transformers on torchvision"]}
+        networks["fcmae_convnextv2A"].px = px
+        yield from input_rows(card, inputs, networks["fcmae_convnextv2A"], case=case)
     squashed = DINOv3ViTImageProcessor(size={"height": 224, "width": 224}, resample=2, do_normalize=False)
     card, others = card_of("dinov3_convnextT_lvd1689m"), {"transformers": squashed}
     first = _of_timm("convnext_tiny.dinov3_lvd1689m")
-    yield from pixel_rows(first, others, card, case="five photographs, DINOv3's", first="timm")
+    case = "five photographs, DINOv3's"
+    yield from pixel_rows(first, others, card, case=case, first="timm")
+    networks[card.id].px = 224
+    yield from input_rows(card, {"timm": first} | others, networks[card.id], case=case)
 
 
 def _of_timm(name: str) -> Any:
