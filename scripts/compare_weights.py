@@ -55,6 +55,8 @@ SUBJECTS = {
 }
 """What may differ, by its name in the data: rows of a family's table in this order."""
 
+ROUNDING = 1e-5  # below it, two features are the same but for rounding
+
 TOP = """# The same weights in other libraries
 
 Made by `scripts/compare_weights.py`; nothing of it runs in CI. Many weights can be had from their authors, timm,
@@ -67,7 +69,12 @@ Networks have their published widths and kinds of layers, mostly fewer blocks, a
 library to another: no number says how good features are. "Relative" is the root mean square of the difference of two
 features over that of the first; rounding of float32 is about 1e-6. Pixels are steps of 255 before mean and standard
 deviation are taken; the images are rendered, with edges and fine gratings. With trained weights a difference is there
-where it is here, and may be larger or smaller.
+where it is here, and may be larger or smaller. Settings marked "read" were read in a source, with which the library's
+own code was then run, unless the text says that it was not.
+
+The table here has a row for each family: which feature it is about, whose network gives another for the card's default
+input, how far the card's features move where others make the input by their own defaults (one network for all, on five
+rendered photographs), and whom the card follows. Numbers are relative; who is not named gives the card's.
 """
 
 
@@ -87,15 +94,15 @@ def main() -> None:
         parser.error(f"there is no family {min(unknown)!r}, expected some of {', '.join(FAMILIES)}")
     if not options.render and options.authors is None:
         parser.error("--authors is missing: a folder with clones of the authors' repositories")
-    numbers = read_numbers()
     if not options.render:
         with TemporaryDirectory() as folder:
             python = options.python or make_environment(Path(folder) / "venv", uv=options.uv)
             for family in options.families or FAMILIES:
                 print(family, flush=True)
-                numbers[family] = run_family(family, python=python, authors=options.authors.resolve())
+                found = {family: run_family(family, python=python, authors=options.authors.resolve())}
+                numbers = read_numbers() | found  # read again: another run may have renewed other families
                 (DOCS / "same_weights.json").write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n")
-    (DOCS / "same_weights.md").write_text(render_page(read_words(), numbers, read_told()))
+    (DOCS / "same_weights.md").write_text(render_page(read_words(), read_numbers(), read_told()))
 
 
 def make_environment(folder: Path, *, uv: str | None) -> str:
@@ -143,11 +150,37 @@ def read_told() -> list[dict[str, str]]:
 
 def render_page(words: Mapping[str, Any], numbers: Mapping[str, Any], told: Sequence[Mapping[str, str]]) -> str:
     """``docs/same_weights.md``, of words and numbers."""
-    sections = [TOP]
+    sections = [TOP, "\n".join(_front(words, numbers))]
     for family, about in words.items():
         found = numbers[family]
         sections.append("\n".join(_family_lines(about, found, told)))
     return "\n".join(sections)
+
+
+def _front(words: Mapping[str, Any], numbers: Mapping[str, Any]) -> Iterator[str]:
+    """A row for each family."""
+    rows = []
+    for family, about in words.items():
+        front = about["front"]
+        apart = [_apart(front[name], numbers[family]["differences"]) for name in ("network", "input")]
+        rows.append([about["title"], front["feature"], *apart, front["follows"]])
+    yield from _table(["family", "the feature", "networks that differ", "inputs that differ", "the card follows"], rows)
+
+
+def _apart(entries: Sequence[Sequence[str]], differences: Sequence[Mapping[str, Any]]) -> str:
+    """Who differs and by how much, of entries (who, about, between, case) or (who, what else)."""
+    values = {
+        (one["about"], one["between"], one["case"]): one["value"] for one in differences if one["unit"] == "relative"
+    }
+    told = []
+    for who, *named in entries:
+        if len(named) == 1:
+            told.append(f"{who}: {named[0]}")
+        elif (value := values.get((named[0], named[1], named[2]))) is None:
+            told.append(f"{who}: not measured")
+        elif value >= ROUNDING:
+            told.append(f"{who}: {_value(value)}")
+    return "; ".join(told) or "none"
 
 
 def _family_lines(
@@ -189,7 +222,9 @@ def _measured(differences: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 
 
 def _value(value: float) -> str:
-    return "0" if value == 0 else "below 1e-5" if value < 1e-5 else f"{value:.2g}" if value < 100 else f"{value:.0f}"
+    return (
+        "0" if value == 0 else "below 1e-5" if value < ROUNDING else f"{value:.2g}" if value < 100 else f"{value:.0f}"
+    )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

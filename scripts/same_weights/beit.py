@@ -29,6 +29,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -80,7 +81,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     )  # fmt: skip
     yield from _pretrained(_filled(build(use_shared_rel_pos_bias=True, use_mean_pooling=False)), before, pretrained)
     yield from _tuned(_filled(build(use_rel_pos_bias=True)), of_timm, tuned, resized)
-    yield from _pixels(settings)
+    yield from _pixels(settings, pretrained)
 
 
 def _of_timm(px: int, **options: Any) -> nn.Module:
@@ -88,7 +89,7 @@ def _of_timm(px: int, **options: Any) -> nn.Module:
 
 
 def _filled(network: Any) -> Any:
-    """Random weights, with tables as smooth as trained ones are and scales of layers as they start."""
+    """Random weights, with tables as smooth as we take trained ones to be, and scales of layers as they start."""
     randomise(network)
     for name, parameter in network.named_parameters():
         if name.endswith("relative_position_bias_table"):
@@ -190,7 +191,7 @@ def _tuned(theirs: Any, of_timm: Mapping[int, Any], encoder: Any, resized: Any) 
         network.float()
 
 
-def _pixels(settings: Mapping[str, Any]) -> Iterator[Difference]:
+def _pixels(settings: Mapping[str, Any], network: Any) -> Iterator[Difference]:
     """``run_linear_eval.py`` of BEiT resizes to 256 px and crops, ``datasets.py`` too."""
     theirs = transforms.Compose(
         [transforms.Resize(256, interpolation=3), transforms.CenterCrop(224), transforms.ToTensor()]
@@ -201,4 +202,7 @@ def _pixels(settings: Mapping[str, Any]) -> Iterator[Difference]:
         "transformers on Pillow": BeitImageProcessorPil(**published, do_normalize=False),
         "transformers on torchvision": BeitImageProcessor(**published, do_normalize=False),
     }
-    yield from pixel_rows(theirs, others, card_of("beit_vitB16_pt22k"))
+    card = card_of("beit_vitB16_pt22k")
+    yield from pixel_rows(theirs, others, card)
+    inputs = {"authors": theirs, "timm": others["timm"], "transformers": others["transformers on torchvision"]}
+    yield from input_rows(card, inputs, network)

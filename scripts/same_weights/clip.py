@@ -26,6 +26,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pictures,
     pixel_rows,
     randomise,
@@ -174,6 +175,11 @@ def _pixels(theirs: Any, card: Any, network: Any) -> Iterator[Difference]:
         "transformers on Pillow": CLIPImageProcessorPil(do_normalize=False),
         "transformers on torchvision": CLIPImageProcessor(do_normalize=False),
     }
-    yield from pixel_rows(theirs, others, card, network=network)
+    inputs = {"authors": theirs, "timm": others["timm"], "OpenCLIP": others["OpenCLIP"]}
+    inputs |= {"transformers": others["transformers on torchvision"]}
+    yield from pixel_rows(theirs, others, card)
+    yield from input_rows(card, inputs, network)
     paletted = [image.quantize(64) for image in pictures()]
-    yield from pixel_rows(theirs, others, card, images=paletted, case="five palette images", network=network)
+    case = "five palette images"
+    yield from pixel_rows(theirs, others, card, images=paletted, case=case)
+    yield from input_rows(card, inputs, network, images=paletted, case=case)

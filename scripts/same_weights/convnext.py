@@ -32,6 +32,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -61,6 +62,8 @@ V3 = (
     (r"^stages\.(\d)\.(\d+)", r"model.stages.\1.layers.\2"),
     (r"^downsample_layers\.(\d)\.(\d)", r"model.stages.\1.downsample_layers.\2"),
 )
+V2_224, V2_384 = "convnextv2_tiny.fcmae_ft_in1k", "convnextv2_tiny.fcmae_ft_in22k_in1k_384"
+V3_TINY = "convnext_tiny.dinov3_lvd1689m"
 TINY: dict[str, Any] = {"depths": [3, 3, 9, 3], "dims": [96, 192, 384, 768]}
 ATTO: dict[str, Any] = {"depths": [2, 2, 6, 2], "dims": [40, 80, 160, 320]}
 
@@ -70,6 +73,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     # before the authors' modules, which put networks of the same names into timm's registry
     tiny, atto = (timm.create_model(name, num_classes=0).eval() for name in ("convnext_tiny", "convnextv2_atto"))
     zoo = {name: build_empty_encoder(card_of(name)) for name in ("fcmae_convnextv2A", "dinov3_convnextT_lvd1689m")}
+    inputs = {name: _of_timm(name) for name in (V2_224, V2_384, V3_TINY)}
     tower = open_clip.create_model("convnext_base_w").visual.eval()
     projected = timm.create_model("convnext_base.clip_laion2b", pretrained=False).eval()
     yield from _of_openclip(tower, projected)
@@ -84,7 +88,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
 
     of_v3 = _of_transformers(DINOv3ConvNextModel, DINOv3ConvNextConfig, TINY)
     yield from _compared("DINOv3", randomised(ConvNeXt(**TINY)), tiny, of_v3, V3, zoo["dinov3_convnextT_lvd1689m"])
-    yield from _pixels()
+    yield from _pixels(zoo, inputs)
 
 
 def _theirs(authors: Mapping[str, Path]) -> tuple[Any, Any]:
@@ -183,26 +187,34 @@ def _of_openclip(tower: Any, of_timm: Any) -> Iterator[Difference]:
     )
 
 
-def _pixels() -> Iterator[Difference]:
+def _pixels(networks: Mapping[str, Any], of_timm: Mapping[str, Any]) -> Iterator[Difference]:
     bicubic = transforms.InterpolationMode.BICUBIC
     theirs = {
         224: [transforms.Resize(256, bicubic), transforms.CenterCrop(224), transforms.ToTensor()],
         384: [transforms.Resize((384, 384), bicubic), transforms.ToTensor()],
     }
     zoo = {224: "fcmae_convnextv2T_ft1k", 384: "fcmae_convnextv2T_ft22k_ft1k_384"}
-    of_timm = {224: "convnextv2_tiny.fcmae_ft_in1k", 384: "convnextv2_tiny.fcmae_ft_in22k_in1k_384"}
+    names = {224: V2_224, 384: V2_384}
     for px, steps in theirs.items():
         published: dict[str, Any] = {"size": {"shortest_edge": px}, "crop_pct": 224 / 256, "resample": 3}
         others = {
-            "timm": _of_timm(of_timm[px]),
+            "timm": of_timm[names[px]],
             "transformers on Pillow": ConvNextImageProcessorPil(**published, do_normalize=False),
             "transformers on torchvision": ConvNextImageProcessor(**published, do_normalize=False),
         }
-        yield from pixel_rows(transforms.Compose(steps), others, card_of(zoo[px]), case=f"five photographs, {px} px")
+        case, card = f"five photographs, {px} px", card_of(zoo[px])
+        yield from pixel_rows(transforms.Compose(steps), others, card, case=case)
+        inputs = {"authors": transforms.Compose(steps), "timm": others["timm"]}
+        inputs |= {"transformers": others["transformers on torchvision"]}
+        networks["fcmae_convnextv2A"].px = px
+        yield from input_rows(card, inputs, networks["fcmae_convnextv2A"], case=case)
     squashed = DINOv3ViTImageProcessor(size={"height": 224, "width": 224}, resample=2, do_normalize=False)
     card, others = card_of("dinov3_convnextT_lvd1689m"), {"transformers": squashed}
-    first = _of_timm("convnext_tiny.dinov3_lvd1689m")
-    yield from pixel_rows(first, others, card, case="five photographs, DINOv3's", first="timm")
+    first = of_timm[V3_TINY]
+    case = "five photographs, DINOv3's"
+    yield from pixel_rows(first, others, card, case=case, first="timm")
+    networks[card.id].px = 224
+    yield from input_rows(card, {"timm": first} | others, networks[card.id], case=case)
 
 
 def _of_timm(name: str) -> Any:

@@ -29,6 +29,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -39,6 +40,7 @@ from zoo.encoders.build import build_empty_encoder
 
 AUTHORS = {"facebookresearch/dinov2": ("b8931f7bf91576930313be2c6d6af376033b35f0", ("dinov2",))}
 DEPTH = 4
+UNSCALED = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
 PUBLISHED = {  # of facebook/dinov2-small and its kin, as transformers' convert_dinov2_to_hf.py writes it
     "size": {"shortest_edge": 256},
     "crop_size": {"height": 224, "width": 224},
@@ -53,7 +55,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     from dinov2.data.transforms import make_classification_eval_transform
     from dinov2.hub import backbones
 
-    for n_registers, name in ((0, "dinov2_vits14"), (4, "dinov2_vits14_reg")):
+    for n_registers, name in ((4, "dinov2_vits14_reg"), (0, "dinov2_vits14")):
         theirs = getattr(backbones, name)(pretrained=False)
         theirs.blocks = theirs.blocks[:DEPTH]
         randomise(theirs)
@@ -66,11 +68,12 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
             if kind == "smooth":
                 yield from _halves(networks, f"{named} registers, 224 px")
         yield from _tables(theirs, networks, f"{named} registers")
+    theirs.pos_embed.data.copy_(_smoothed(theirs.pos_embed))
     yield from _pixels(make_classification_eval_transform(), theirs)
 
 
 def _smoothed(table: Tensor) -> Tensor:
-    """A table whose neighbours are alike, as trained ones are: blurred over three patches, of the same spread."""
+    """A table whose neighbours are alike, as we take trained ones to be: blurred over three patches, of one spread."""
     grid = table[:, 1:].reshape(1, 37, 37, -1).permute(0, 3, 1, 2)
     soft = torchvision.transforms.functional.gaussian_blur(grid, [13, 13], [3.0, 3.0])
     soft = soft * table.std() / soft.std()
@@ -155,11 +158,19 @@ def _tables(theirs: Any, networks: Mapping[str, Any], case: str) -> Iterator[Dif
 def _pixels(theirs: Any, network: Any) -> Iterator[Difference]:
     steps = theirs.transforms[:-1]  # without mean and standard deviation
     settings = resolve_data_config({}, model=timm.create_model("vit_small_patch14_dinov2", pretrained=False))
-    at_224 = settings | {"input_size": (3, 224, 224), "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
+    at_224 = settings | UNSCALED | {"input_size": (3, 224, 224)}
     others = {
         "timm for 224 px": create_transform(**at_224),
         "timm for 224 px with crop_pct=0.875": create_transform(**at_224 | {"crop_pct": 224 / 256}),
         "transformers on Pillow": BitImageProcessorPil(**PUBLISHED),
         "transformers on torchvision": BitImageProcessor(**PUBLISHED),
     }
-    yield from pixel_rows(Compose(steps), others, card_of("dinov2_vitS14"), network=network)
+    card = card_of("dinov2_vitS14")
+    yield from pixel_rows(Compose(steps), others, card)
+    inputs = {
+        "authors": Compose(steps),
+        "timm": create_transform(**settings | UNSCALED),
+        "timm for 224 px": others["timm for 224 px"],
+        "transformers": others["transformers on torchvision"],
+    }
+    yield from input_rows(card, inputs, network)

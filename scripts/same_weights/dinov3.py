@@ -20,6 +20,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     levels_apart,
     levels_made,
     pictures,
@@ -124,7 +125,18 @@ def _pixels(make_eval_transform: Any, network: Any) -> Iterator[Difference]:
         "timm for 224 px with crop_pct=0.875": create_transform(**settings | {"crop_pct": 224 / 256}),
         "transformers": DINOv3ViTImageProcessor(do_normalize=False),
     }
-    yield from pixel_rows(unscaled(make_eval_transform(resize_size=256, crop_size=224)), others, None, network=network)
+    probes = unscaled(make_eval_transform(resize_size=256, crop_size=224))
+    yield from pixel_rows(probes, others, None)
+    readme = make_eval_transform(
+        resize_size=256, crop_size=256, resize_square=True, interpolation=v2.InterpolationMode.BILINEAR
+    )
+    inputs = {
+        "authors' probes": probes,
+        "authors' README": unscaled(readme),
+        "timm": create_transform(**settings | {"input_size": config["input_size"]}),
+        "transformers": others["transformers"],
+    }
+    yield from input_rows(card_of("dinov3_vitS16_lvd1689m"), inputs, network)
     images = pictures()
     for name, how, number in (
         ("bilinear", v2.InterpolationMode.BILINEAR, 2),

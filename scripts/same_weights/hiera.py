@@ -18,6 +18,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -57,7 +58,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     encoder = build_empty_encoder(card_of("mae_hieraT"))
     encoder.backbone.load_state_dict({name: of_timm.state_dict()[name] for name in encoder.backbone.state_dict()})
     yield from _features(theirs, of_timm, of_transformers, encoder)
-    yield from _pixels()
+    yield from _pixels(encoder)
 
 
 def _features(theirs: Any, of_timm: Any, of_transformers: Any, encoder: Any) -> Iterator[Difference]:
@@ -113,7 +114,7 @@ def _features(theirs: Any, of_timm: Any, of_transformers: Any, encoder: Any) -> 
         network.float()
 
 
-def _pixels() -> Iterator[Difference]:
+def _pixels(network: Any) -> Iterator[Difference]:
     """The authors' transform is that of their notebook ``examples/inference.ipynb``."""
     bicubic = transforms.InterpolationMode.BICUBIC
     theirs = transforms.Compose([transforms.Resize(256, bicubic), transforms.CenterCrop(224), transforms.ToTensor()])
@@ -123,4 +124,7 @@ def _pixels() -> Iterator[Difference]:
         "transformers on Pillow": BitImageProcessorPil(size={"shortest_edge": 256}, do_normalize=False),
         "transformers on torchvision": BitImageProcessor(size={"shortest_edge": 256}, do_normalize=False),
     }
-    yield from pixel_rows(theirs, others, card_of("mae_hieraT"))
+    card = card_of("mae_hieraT")
+    yield from pixel_rows(theirs, others, card)
+    inputs = {"authors": theirs, "timm": others["timm"], "transformers": others["transformers on torchvision"]}
+    yield from input_rows(card, inputs, network)

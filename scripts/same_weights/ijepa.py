@@ -19,6 +19,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -61,7 +62,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     yield from _read(student, theirs)
     networks = _converted(theirs)
     yield from _features(networks)
-    yield from _pixels()
+    yield from _pixels(networks["authors"])
 
 
 def _read(student: nn.Module, teacher: nn.Module) -> Iterator[Difference]:
@@ -142,7 +143,7 @@ def _sizes(networks: Mapping[str, Any]) -> Iterator[Difference]:
         yield Difference("positions", "table of timm, of transformers", f"{px} px", apart, unit)
 
 
-def _pixels() -> Iterator[Difference]:
+def _pixels(network: Any) -> Iterator[Difference]:
     """No script of the authors evaluates; timm's pixels are what the others are held against."""
     settings = resolve_data_config({}, model=timm.create_model(ARCH, pretrained=False, depth=1))
     size = {"height": 224, "width": 224}
@@ -151,4 +152,7 @@ def _pixels() -> Iterator[Difference]:
         "transformers on torchvision": ViTImageProcessor(size=size, do_normalize=False),
     }
     of_timm = create_transform(**settings | {"mean": (0, 0, 0), "std": (1, 1, 1)})
-    yield from pixel_rows(of_timm, others, card_of("ijepa_vitH14_in1k"), first="timm")
+    card = card_of("ijepa_vitH14_in1k")
+    yield from pixel_rows(of_timm, others, card, first="timm")
+    inputs = {"timm": of_timm, "transformers": others["transformers on torchvision"]}
+    yield from input_rows(card, inputs, lambda images: network(images).mean(dim=1))

@@ -21,6 +21,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -108,4 +109,6 @@ def _pixels(card: Any, network: Any) -> Iterator[Difference]:
         "transformers on Pillow": ViTImageProcessorPil(size={"height": 224, "width": 224}, do_normalize=False),
         "transformers on torchvision": ViTImageProcessor(size={"height": 224, "width": 224}, do_normalize=False),
     }
-    yield from pixel_rows(theirs, others, card, network=network)
+    yield from pixel_rows(theirs, others, card)
+    inputs = {"authors": theirs, "timm": others["timm"], "transformers": others["transformers on torchvision"]}
+    yield from input_rows(card, inputs, network)

@@ -21,6 +21,7 @@ from same_weights.shared import (
     batch,
     card_of,
     import_from,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -59,7 +60,7 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     network.patch_generator.cls_token.token.data.mul_(0.5)
     table = network.patch_generator.pos_embed
     coarse = torch.randn(1, WIDTH, SIDE // 8, SIDE // 8, generator=torch.Generator().manual_seed(0)) * 0.5
-    smooth = F.interpolate(coarse, size=(SIDE, SIDE), mode="bicubic")  # as trained ones are
+    smooth = F.interpolate(coarse, size=(SIDE, SIDE), mode="bicubic")  # as we take trained ones to be
     table.data.copy_(smooth.flatten(2).transpose(1, 2))
     theirs = RADIOModel(
         network, get_default_conditioner(), 16, 2048, Resolution(512, 512), summary_idxs=torch.tensor([0, 1])
@@ -75,8 +76,8 @@ def measure(authors: Mapping[str, Path]) -> Iterator[Difference]:
     naflex.load_state_dict(naflexvit.checkpoint_filter_fn(dict(state), naflex), strict=False)
     yield from _sizes(theirs, of_timm, of_transformers, encoder, naflex)
     yield from _corners(theirs)
+    yield from _pixels(settings, authors["NVlabs/RADIO"] / "examples" / "common", encoder)
     yield from _halves(theirs, of_transformers)
-    yield from _pixels(settings, authors["NVlabs/RADIO"] / "examples" / "common")
 
 
 def _of_transformers(state: Mapping[str, Tensor]) -> Any:
@@ -193,7 +194,7 @@ def _corners(theirs: Any) -> Iterator[Difference]:
         )
 
 
-def _pixels(settings: Mapping[str, Any], examples: Path) -> Iterator[Difference]:
+def _pixels(settings: Mapping[str, Any], examples: Path, network: Any) -> Iterator[Difference]:
     """The authors' transform is that of ``examples/``, with a square asked for."""
     import_from(examples)
     from resize_transform import get_standard_transform
@@ -203,4 +204,9 @@ def _pixels(settings: Mapping[str, Any], examples: Path) -> Iterator[Difference]
         "timm": create_transform(**settings | {"mean": (0, 0, 0), "std": (1, 1, 1)}),
         "transformers' CLIPImageProcessor of 512 px": CLIPImageProcessor(**size, do_normalize=False),
     }
-    yield from pixel_rows(get_standard_transform([512, 512], 16), others, card_of("cradio_v4_vitH16"))
+    theirs, card = get_standard_transform([512, 512], 16), card_of("cradio_v4_vitH16")
+    yield from pixel_rows(theirs, others, card)
+    network.px = 512
+    inputs = {"authors": theirs, "timm": others["timm"]}
+    inputs |= {"transformers": others["transformers' CLIPImageProcessor of 512 px"]}
+    yield from input_rows(card, inputs, network)

@@ -187,13 +187,12 @@ def pixel_rows(
     *,
     images: list[Image.Image] | None = None,
     case: str = "five photographs",
-    network: Callable[[Tensor], Tensor] | None = None,
     first: str = "authors",
 ) -> Iterator[Difference]:
     """How far the authors' pixels are from those of transforms, processors and a card; none of them normalises.
 
     ``theirs`` and ``others`` make numbers from 0 to 1 of an image, (3, height, width), those of transformers in their
-    own way. ``network`` gives features of inputs, whose difference is told as well.
+    own way.
     """
     images = images or pictures()
     own = levels_made(theirs, images)
@@ -208,11 +207,24 @@ def pixel_rows(
         n_others = sum(most > ROUNDING_LEVELS for most in apart)
         yield Difference("resize", f"{first}, {name}", case, n_others, f"of {len(images)} images have other pixels")
         within = [most for most in apart if most <= ROUNDING_LEVELS]
-        if network is not None and n_others:
-            one, other = (network(_normalised(levels)) for levels in (own, pixels))
-            yield Difference("resize", f"{first}, {name}", f"features of {case}", relative(one, other), "relative")
         if within:
             yield Difference("resize", f"{first}, {name}", f"{case}, the rest", max(within), "of 255 at most")
+
+
+def input_rows(
+    card: EncoderCard,
+    others: Mapping[str, Any],
+    network: Callable[[Tensor], Tensor],
+    *,
+    images: list[Image.Image] | None = None,
+    case: str = "five photographs",
+) -> Iterator[Difference]:
+    """How far one network's features of a card's default input are from those of other inputs, of any size."""
+    images = images or pictures()
+    own = network(_normalised(zoo_pixels(card, images)))
+    for name, transform in others.items():
+        other = network(_normalised(levels_made(transform, images)))
+        yield Difference("resize", f"the card, {name}", f"features of {case}", relative(own, other), "relative")
 
 
 def levels_made(transform: Any, images: list[Image.Image]) -> list[np.ndarray]:

@@ -32,6 +32,7 @@ from same_weights.shared import (
     as_published,
     batch,
     card_of,
+    input_rows,
     pixel_rows,
     randomise,
     relative,
@@ -170,6 +171,7 @@ def _as_tensorflow(image: Image.Image) -> np.ndarray:
 def _pixels(network: Any) -> Iterator[Difference]:
     settings = resolve_data_config({}, pretrained_cfg=timm.get_pretrained_cfg(f"{ARCH}.webli").to_dict())
     size = {"height": 224, "width": 224}
+    second = SiglipImageProcessor(size=size, do_normalize=False, resample=2)  # as SigLIP 2 of a fixed size is published
     others = {
         "timm": create_transform(**settings | UNSCALED),
         "OpenCLIP": open_clip.image_transform(
@@ -177,7 +179,12 @@ def _pixels(network: Any) -> Iterator[Difference]:
         ),
         "transformers on Pillow": SiglipImageProcessorPil(size=size, do_normalize=False),
         "transformers on torchvision": SiglipImageProcessor(size=size, do_normalize=False),
+        "transformers, SigLIP 2": second,
     }
-    yield from pixel_rows(_as_tensorflow, others, card_of("siglip_vitB16_224"), network=network)
+    card = card_of("siglip_vitB16_224")
+    yield from pixel_rows(_as_tensorflow, others, card)
+    inputs = {"authors": _as_tensorflow, "timm": others["timm"], "OpenCLIP": others["OpenCLIP"]}
+    inputs |= {"transformers, SigLIP": others["transformers on torchvision"], "transformers, SigLIP 2": second}
+    yield from input_rows(card, inputs, network)
     for one in pixel_rows(others["transformers on Pillow"], {"OpenCLIP": others["OpenCLIP"]}, None):
         yield replace(one, between="transformers on Pillow, OpenCLIP")

@@ -115,10 +115,10 @@ def test_the_network_of_the_clip_cards_has_the_quick_gelu() -> None:
     assert kinds == {"QuickGELU"}
 
 
-OF_INPUT = [one for one in ROWS if one.place == "timm" or one.encoder.startswith("siglip")]
+OF_TIMM = [one for one in ROWS if one.place == "timm" and "context encoder" not in one.says]
 
 
-@for_each([one for one in OF_INPUT if "context encoder" not in one.says])  # which is of the file and not of its input
+@for_each([*OF_TIMM, *(one for one in ROWS if one.encoder.startswith("siglip"))])
 def test_what_is_said_of_the_input_of_timm_is_in_its_settings(row: SameWeights) -> None:
     card = catalogue()[row.encoder]
     place = next(str(place) for place in (card.weights.url, *card.weights.mirrors) if str(place).startswith("timm:"))

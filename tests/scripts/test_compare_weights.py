@@ -31,12 +31,32 @@ def test_each_family_has_a_module_words_and_numbers_of_the_pinned_versions() -> 
 
 def test_words_are_of_subjects_and_libraries_that_the_page_shows() -> None:
     for family, about in script.read_words().items():
-        subjects = {name for name, value in about.items() if isinstance(value, dict)}
-        assert set(about) - subjects == {"title", "encoders", "network", "follows"}, family
+        subjects = {name for name, value in about.items() if isinstance(value, dict)} - {"front"}
+        assert set(about) - subjects == {"title", "encoders", "network", "follows", "front"}, family
         assert subjects <= set(script.SUBJECTS), family
         assert all(set(about[name]) <= set(script.LIBRARIES) for name in subjects), family
     for found in script.read_numbers().values():
         assert {one["about"] for one in found["differences"]} <= set(script.SUBJECTS)
+
+
+def test_the_table_at_the_front_names_numbers_of_each_family_and_leaves_out_who_agrees() -> None:
+    words, numbers = script.read_words(), script.read_numbers()
+    head = script.render_page(words, numbers, script.read_told()).partition("\n## ")[0]
+    rows = {
+        cells[1]: cells[2:-1]
+        for cells in ([*map(str.strip, line.split("|"))] for line in head.splitlines())
+        if cells[1:]
+    }
+    for family, about in words.items():
+        _, networks, inputs, follows = rows[about["title"]]
+        assert follows == about["front"]["follows"], family
+        for who, *named in [*about["front"]["network"], *about["front"]["input"]]:
+            found = [
+                one for one in numbers[family]["differences"] if [one["about"], one["between"], one["case"]] == named
+            ]
+            assert len(found) <= (len(named) == 3), (family, who)
+            is_told = any(text.startswith(who) for text in f"{networks}; {inputs}".split("; "))
+            assert is_told == (not found or found[0]["value"] >= 1e-5), (family, who)
 
 
 def test_every_encoder_that_is_named_is_one(repository: Path) -> None:
