@@ -50,13 +50,16 @@ def test_the_table_at_the_front_names_numbers_of_each_family_and_leaves_out_who_
     for family, about in words.items():
         _, networks, inputs, follows = rows[about["title"]]
         assert follows == about["front"]["follows"], family
-        for who, *named in [*about["front"]["network"], *about["front"]["input"]]:
-            found = [
-                one for one in numbers[family]["differences"] if [one["about"], one["between"], one["case"]] == named
-            ]
-            assert len(found) <= (len(named) == 3), (family, who)
-            is_told = any(text.startswith(who) for text in f"{networks}; {inputs}".split("; "))
-            assert is_told == (not found or found[0]["value"] >= 1e-5), (family, who)
+        for kind, cell in (("network", networks), ("input", inputs)):
+            for who, *named in about["front"][kind]:
+                found = [
+                    one
+                    for one in numbers[family]["differences"]
+                    if [one["about"], one["between"], one["case"]] == named
+                ]
+                assert len(found) <= (len(named) == 3), (family, who)
+                is_told = any(text.startswith(who) for text in cell.split("; "))
+                assert is_told == (not found or found[0]["value"] >= 1e-5), (family, who)
 
 
 def test_every_encoder_that_is_named_is_one(repository: Path) -> None:
