@@ -16,7 +16,7 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.cards import catalogue as cards
 from zoo.cards.catalogue import catalogue
-from zoo.cards.same_weights import COLUMNS, SameWeights, read_same_weights, same_weights_of
+from zoo.cards.same_weights import COLUMNS, SameWeights, read_same_weights, find_same_weights
 from zoo.encoders import unlisted
 from zoo.encoders.build import build_empty_encoder
 from zoo.errors import ContentError, NameNote
@@ -82,7 +82,7 @@ def test_show_of_a_place_names_the_encoder_with_its_weights(monkeypatch: pytest.
     (line,) = [line for line in run("show", name).stdout.splitlines() if line.startswith("  other features")]
     assert "than clip_vitB16, of the same weights: GELU is the exact one" in line
     assert document("show", name)["same_weights"][0]["encoder"] == "clip_vitB16"
-    assert [one.place for one in same_weights_of(catalogue()["clip_vitB16@avg"])] == [
+    assert [one.place for one in find_same_weights(catalogue()["clip_vitB16@avg"])] == [
         one.place for one in ROWS if one.encoder == "clip_vitB16"
     ]
 

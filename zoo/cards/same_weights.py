@@ -28,7 +28,7 @@ class SameWeights:
     says: str  # what that place does otherwise
 
 
-def same_weights_of(card: EncoderCard) -> list[SameWeights]:
+def find_same_weights(card: EncoderCard) -> list[SameWeights]:
     """Rows of a card, or of the place that a card without an entry was made of."""
     encoder, place = card.id.partition("@")[0], str(card.weights.url).partition("@")[0]
     return [one for one in _table() if encoder == one.encoder or place.casefold() == one.place.casefold()]

@@ -11,7 +11,7 @@ import click
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, access_words, advice, licence_terms, lineage
 from ..cards.licences import commercial_words
-from ..cards.same_weights import same_weights_of
+from ..cards.same_weights import find_same_weights
 from ..cards.schema import LINEAGE, EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, label_of
 from ..errors import counted
@@ -98,7 +98,7 @@ def show_command(name: str, as_json: bool) -> None:
     words, availability = access_words(card), card.weights.availability
     if words != availability and not isinstance(availability, Missing):
         lines += entry("access", words)
-    for one in same_weights_of(card):
+    for one in find_same_weights(card):
         other = one.place if one.encoder == card.id.partition("@")[0] else f"than {one.encoder}, of the same weights"
         lines += entry("other features", f"{other}: {one.says}")
     if availability in GATED and (near := advice(card, catalogue())):
@@ -135,7 +135,7 @@ def _document(
         "licence_terms": record(licence_terms(card)),
         "access": access_words(card),
         "lineage": lineage(card),
-        "same_weights": [asdict(one) for one in same_weights_of(card)],
+        "same_weights": [asdict(one) for one in find_same_weights(card)],
         "errata": [
             record({"field": erratum.field, "published": erratum.published, "reason": erratum.reason})
             for erratum in card.errata

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..cards.catalogue import adopt, build_card, catalogue, unlisted
 from ..cards.reading import check_facts
-from ..cards.same_weights import same_weights_of
+from ..cards.same_weights import find_same_weights
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
 from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
@@ -95,7 +95,7 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
 
 
 def _note_same(card: EncoderCard, asked: str) -> bool:
-    same = same_weights_of(card)
+    same = find_same_weights(card)
     for one in same:
         note(f"{asked} has no card; of the same weights is {one.encoder!r}, whose features are others: {one.says}.")
     return bool(same)
