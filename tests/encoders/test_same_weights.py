@@ -16,7 +16,7 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.cards import catalogue as cards
 from zoo.cards.catalogue import catalogue
-from zoo.cards.same_weights import COLUMNS, SameWeights, read_same_weights, find_same_weights
+from zoo.cards.same_weights import COLUMNS, SameWeights, find_same_weights, read_same_weights
 from zoo.encoders import unlisted
 from zoo.encoders.build import build_empty_encoder
 from zoo.errors import ContentError, NameNote

@@ -57,7 +57,7 @@ def test_the_table_at_the_front_names_numbers_of_each_family_and_leaves_out_who_
                     for one in numbers[family]["differences"]
                     if [one["about"], one["between"], one["case"]] == named
                 ]
-                assert len(found) <= (len(named) == 3), (family, who)
+                assert len(found) == (len(named) == 3), (family, who)
                 is_told = any(text.startswith(who) for text in cell.split("; "))
                 assert is_told == (not found or found[0]["value"] >= 1e-5), (family, who)
 
