@@ -157,8 +157,8 @@ def test_torch_hub_asks_github_as_the_page_says(
 
 
 TEXTS = ("README.md", "CONTRIBUTING.md", "*/README.md", "docs/**/*.md", "analysis/**/*.py", "zoo/**/*.py")
-LOOKS_LIKE_AN_ID = re.compile(  # not the name of a repository, hf:OWNER/NAME
-    r"(?<!hf:facebook/)\b(?:[a-z][a-z0-9]*_(?:(?:rn|vit[bghls])\d\w*|(?:resnet50|convnext)_?[a-z]\w*)|pocket_\w+)\b(?!\\)",
+LOOKS_LIKE_AN_ID = re.compile(  # not the name of a repository, OWNER/NAME
+    r"(?<!facebook/)\b(?:[a-z][a-z0-9]*_(?:(?:rn|vit[bghls])\d\w*|(?:resnet50|convnext)_?[a-z]\w*)|pocket_\w+)\b(?!\\)",
     re.IGNORECASE,
 )
 PLACEHOLDER = re.compile(r"[A-Z]+|my_\w+")  # ID, NAME, my_dino
