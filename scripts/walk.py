@@ -1,18 +1,24 @@
-"""Runs a verb, and prints the functions of the zoo that an encoder's name is handed to, in the order in which they are.
+"""Runs a verb and counts its walk through the package, or lists where an encoder's name goes.
 
-    python scripts/walk.py pocket_simclr_rn_shapes -- evaluate pocket_simclr_rn_shapes digits --settings full
-    python scripts/walk.py A,B -- choose digits --encoders A,B --time 2m
+    python scripts/walk.py -- evaluate pocket_simclr_rn_shapes digits --settings full
+    python scripts/walk.py --names A,B -- choose digits --encoders A,B --time 2m
 
-A function counts once, if one of its arguments is the name, or a list of few names that has it. The verb really runs:
-take a home and a cache of its own (ZOO_HOME, ZOO_CACHE), and run `zoo list` in them first, or the cards are compiled on
-the way.
+Without ``--names`` it prints how many functions in how many modules of the zoo ran, and how often a call went to
+another module than the call before it. With names it lists the functions that are handed one of them, in their
+order: a function counts once, if one of its arguments is the name, or a list of few names that has it.
+
+The verb really runs: take a home and a cache of its own (ZOO_HOME, ZOO_CACHE), and run `zoo list` in them first, or the
+cards are compiled on the way. Worker threads and processes are not counted.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from types import FrameType
+from collections.abc import Callable
+from inspect import CO_OPTIMIZED
+from types import CodeType, FrameType
 from typing import Any
 
 import zoo
@@ -22,8 +28,40 @@ _FEW = 10  # names in a list; longer ones are of all encoders
 _PACKAGE = os.path.dirname(zoo.__file__) + os.sep
 
 
-def walked(names: set[str], arguments: list[str]) -> list[tuple[str, str]]:
-    """Module and function of each stop."""
+def run_profiled(look: Callable[[FrameType, str, Any], None], arguments: list[str]) -> None:
+    """Runs the command ``zoo`` with a profiler."""
+    sys.argv = ["zoo", *arguments]
+    sys.setprofile(look)
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            print(f"The verb ended with {end.code}.", file=sys.stderr)
+    finally:
+        sys.setprofile(None)
+
+
+def count_walk(arguments: list[str]) -> tuple[int, int, int]:
+    """Functions, modules, and changes of module of a verb."""
+    functions: set[CodeType] = set()
+    modules: set[str] = set()
+    changes, last = 0, ""
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal changes, last
+        code = frame.f_code
+        if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(_PACKAGE):  # no import
+            functions.add(code)
+            modules.add(code.co_filename)
+            changes += code.co_filename != last
+            last = code.co_filename
+
+    run_profiled(look, arguments)
+    return len(functions), len(modules), changes
+
+
+def list_stops(names: set[str], arguments: list[str]) -> list[tuple[str, str]]:
+    """Module and function of each stop of a name."""
     stops: dict[tuple[str, str], None] = {}
 
     def is_named(value: Any) -> bool:
@@ -37,24 +75,21 @@ def walked(names: set[str], arguments: list[str]) -> list[tuple[str, str]]:
             if any(is_named(frame.f_locals.get(name)) for name in code.co_varnames[:n]):
                 stops[code.co_filename.removeprefix(_PACKAGE), code.co_qualname] = None
 
-    sys.argv = ["zoo", *arguments]
-    sys.setprofile(look)
-    try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            print(f"The verb ended with {end.code}.", file=sys.stderr)
-    finally:
-        sys.setprofile(None)
+    run_profiled(look, arguments)
     return list(stops)
 
 
 if __name__ == "__main__":
-    if "--" not in sys.argv[2:]:
-        sys.exit(__doc__)
-    split = sys.argv.index("--")
-    found = walked(set(sys.argv[1].split(",")), sys.argv[split + 1 :])
-    print()
-    for module, function in found:
-        print(f"{module:<32} {function}")
-    print(f"\n{len(found)} stops in {len({module for module, _ in found})} modules")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", help="list where these encoders' names go, separated by commas")
+    parser.add_argument("arguments", nargs="+", metavar="VERB ...", help="after --: what follows `zoo`")
+    options = parser.parse_args()
+    if options.names:
+        found = list_stops(set(options.names.split(",")), options.arguments)
+        print()
+        for module, function in found:
+            print(f"{module:<32} {function}")
+        print(f"\n{len(found)} stops in {len({module for module, _ in found})} modules")
+    else:
+        functions, modules, changes = count_walk(options.arguments)
+        print(f"\n{functions} functions in {modules} modules, {changes} changes of module")
