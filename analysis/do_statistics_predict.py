@@ -20,27 +20,35 @@ import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, correlations, is_high
-from zoo.analysis.linear import OlsFit, design_of, fit_ols
+from zoo.analysis.correlations import HIGH, correlate_columns, is_high
+from zoo.analysis.linear import OlsFit, build_design, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
+from zoo.evaluation.drawing import (
+    MODE_COLOURS,
+    Figure,
+    draw_legend_below,
+    make_figure,
+    plot_groups,
+    write_above,
+    write_panel_letters,
+)
 from zoo.studies.findings import (
     NOT_AVAILABLE,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Rows,
-    Table,
-    in_a_sentence,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    describe_hc3_change,
+    format_statement,
     number_claim,
-    stated,
-    undone_by_hc3,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import risk_label, rows_used, unsigned
+from zoo.studies.tables import count_rows_used, format_unsigned, label_risk_axis
 
 ERROR, RANK, UNIFORMITY, ALIGNMENT = "train_test", "train_rank", "train_uniformity", "trainrealaug_alignment"
 CLASS_ALIGNMENT = "train_alignment"
@@ -85,7 +93,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             _as_the_text_states(rows, fits),
             *statements.judged(fits, alone),
         ],
-        answer=in_a_sentence(lambda: _answer(fits)),
+        answer=answer_in_sentence(lambda: _answer(fits)),
         estimates=[
             *(one.described(method=name) for name, fit in fits.items() for one in fit.estimates),
             *_threefold(fits),
@@ -107,8 +115,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             )
         ],
         rows=[
-            used := rows_used("Eq. 26, ResNet-50s", resnets, ERROR, *STATISTICS, of=table),
-            Rows(
+            used := count_rows_used("Eq. 26, ResNet-50s", resnets, ERROR, *STATISTICS, of=table),
+            RowsUsed(
                 part=f"Eq. 26{OTHERS}",
                 used=len(others),
                 left_out={**used.left_out, **({"transformation task": gone} if gone else {})},
@@ -121,9 +129,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 def _answer(fits: Fits) -> str:
     rank, fit = _threefold(fits)[0], fits[MAIN]
     others = [name for name in (UNIFORMITY, ALIGNMENT) if _significant(fit.estimate(name))]
-    is_less = valued(rank) < 0
+    is_less = require_value(rank) < 0
     return (
-        f"Threefold effective dimensionality goes with {stated(rank, 1, unit='points', is_turned=is_less)} "
+        f"Threefold effective dimensionality goes with {format_statement(rank, 1, unit='points', is_turned=is_less)} "
         f"{'less' if is_less else 'more'} accuracy, over {fit.n} ResNet-50s; beside it "
         f"{' and '.join(others) or 'neither uniformity nor alignment'} {'predict' if len(others) > 1 else 'predicts'} "
         "it."
@@ -135,7 +143,7 @@ def _fits(rows: pd.DataFrame) -> dict[str, OlsFit]:
     for name, (log, numeric) in MODELS.items():
         complete = rows.dropna(subset=[*log, *numeric])
         if len(complete) >= FEWEST:
-            design = design_of(complete, log=log, numeric=numeric)
+            design = build_design(complete, log=log, numeric=numeric)
             found[name] = fit_ols(
                 design.matrix, complete[ERROR], outcome_name=ERROR, unit=design.units("percent"), method=name
             )
@@ -148,7 +156,7 @@ def _correlations(rows: pd.DataFrame) -> dict[str, tuple[Estimate, Estimate]]:
     pairs = [(name, ERROR) for name in (LOG_RANK, UNIFORMITY, ALIGNMENT, CLASS_ALIGNMENT)]
     pairs += [(UNIFORMITY, LOG_RANK), (UNIFORMITY, CLASS_ALIGNMENT)]
     return {
-        f"{first} with {second}": correlations(logged[first], logged[second], term=first, outcome=second)
+        f"{first} with {second}": correlate_columns(logged[first], logged[second], term=first, outcome=second)
         for first, second in pairs
         if len(logged.dropna(subset=[first, second])) >= FEWEST
     }
@@ -186,14 +194,15 @@ def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
     if len(two) == 2 and n_gone:
         pairs = [f"{UNIFORMITY} with {LOG_RANK}", f"{CLASS_ALIGNMENT} with {ERROR}"]
         moved = [
-            f"{name} by r {unsigned(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
+            f"{name} by r {format_unsigned(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
             for name in pairs
             if name + OTHERS in alone
         ]
         uniformity = _coefficient(fits[f"{MAIN}{OTHERS}"].estimate(UNIFORMITY))
         notes.append(
             f"{n_gone} encoders that predict a transformation have errors and statistics far from all others, and "
-            f"Eq. 26 leans on them: without them three times the effective dimensionality goes with {unsigned(two[1])} "
+            "Eq. 26 leans on them: without them three times the effective dimensionality goes with "
+            f"{format_unsigned(two[1])} "
             f"points instead of {two[0].value:.1f}; uniformity has {uniformity}; {', '.join(moved)}."
         )
     return notes
@@ -226,7 +235,9 @@ def _number_claims(fits: Fits) -> list[Claim]:
         "p-value of alignment within a class beside Eq. 26": (WITHIN, CLASS_ALIGNMENT),
     }
     caveats = {
-        claim: undone_by_hc3(fits[model].estimate(term)) for claim, (model, term) in tested.items() if model in fits
+        claim: describe_hc3_change(fits[model].estimate(term))
+        for claim, (model, term) in tested.items()
+        if model in fits
     }
     return [
         number_claim(
@@ -244,7 +255,7 @@ def _number_claims(fits: Fits) -> list[Claim]:
 
 def _as_the_text_states(rows: pd.DataFrame, fits: Fits) -> Claim:
     """The text says that the logarithm of the error is explained."""
-    design = design_of(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
+    design = build_design(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
     logged = fit_ols(design.matrix, rows[ERROR].map(math.log), outcome_name="log error", unit="", method="logged")
     return number_claim(
         "R2 of the model as the text states it, of log(agg_risk)",
@@ -260,10 +271,10 @@ statements = Claims(source=SOURCE)
 
 
 @statements("Uniformity is highly correlated with effective dimensionality", paper="highly correlated")
-def uniformity_goes_with_the_rank(fits: Fits, alone: Pairs) -> Answer:
+def uniformity_goes_with_the_rank(fits: Fits, alone: Pairs) -> ClaimAnswer:
     r = alone[f"{UNIFORMITY} with {LOG_RANK}"][0]
-    return Answer(
-        ours=f"r {unsigned(r)} (high: at least {HIGH:g} in size)",
+    return ClaimAnswer(
+        ours=f"r {format_unsigned(r)} (high: at least {HIGH:g} in size)",
         holds=is_high(r),
         contradicted=not is_high(r),
         value=r.value,
@@ -272,9 +283,9 @@ def uniformity_goes_with_the_rank(fits: Fits, alone: Pairs) -> Answer:
 
 
 @statements("Beyond effective dimensionality, uniformity is not predictive", paper="p 0.74")
-def uniformity_adds_nothing(fits: Fits, alone: Pairs) -> Answer:
+def uniformity_adds_nothing(fits: Fits, alone: Pairs) -> ClaimAnswer:
     uniformity = fits[MAIN].estimate(UNIFORMITY)
-    return Answer(
+    return ClaimAnswer(
         ours=f"p {_p(uniformity)} in Eq. 26",
         holds=not _significant(uniformity),
         value=uniformity.p,
@@ -284,9 +295,9 @@ def uniformity_adds_nothing(fits: Fits, alone: Pairs) -> Answer:
 
 
 @statements("Alignment of augmentations does not correlate with performance", paper="p 0.59")
-def alignment_does_not_predict(fits: Fits, alone: Pairs) -> Answer:
+def alignment_does_not_predict(fits: Fits, alone: Pairs) -> ClaimAnswer:
     aligned, r = fits[MAIN].estimate(ALIGNMENT), alone[f"{ALIGNMENT} with {ERROR}"][0]
-    return Answer(
+    return ClaimAnswer(
         ours=f"p {_p(aligned)} in Eq. 26, {_p(r)} alone (r {r.value:.2f})",
         holds=not _significant(aligned) and not _significant(r),
         value=r.value,
@@ -296,13 +307,13 @@ def alignment_does_not_predict(fits: Fits, alone: Pairs) -> Answer:
 
 
 @statements("Alignment within a class is highly correlated with performance", paper="coefficient 40.7, p 6e-7")
-def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> Answer:
+def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> ClaimAnswer:
     pair = f"{CLASS_ALIGNMENT} with {ERROR}"
     if WITHIN not in fits or pair not in alone:
         raise QueryError(_FEW)
     r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
-    return Answer(
-        ours=f"r {unsigned(r)} with the error (high: at least {HIGH:g})",
+    return ClaimAnswer(
+        ours=f"r {format_unsigned(r)} with the error (high: at least {HIGH:g})",
         holds=is_high(r, sign=1),
         value=r.value,
         held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
@@ -312,7 +323,7 @@ def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> Answer:
 
 
 @statements("Normalising features lowers accuracy by 0.44 +- 0.28 points", paper="0.44 +- 0.28")
-def normalising_lowers_accuracy(fits: Fits, alone: Pairs) -> Answer:
+def normalising_lowers_accuracy(fits: Fits, alone: Pairs) -> ClaimAnswer:
     raise QueryError("the errors of probes on normalised features were not published")
 
 
@@ -323,7 +334,7 @@ def _vif(fit: OlsFit, term: str) -> float:
     return 1 / (1 - r_squared) if r_squared < 1 else math.inf
 
 
-def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
+def _coefficients(fits: Mapping[str, OlsFit]) -> FindingsTable:
     rows = []
     for name, fit in fits.items():
         for one in fit.estimates:
@@ -335,14 +346,14 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
                     str(fit.n),
                     f"{fit.r_squared:.2f}",
                     one.term,
-                    unsigned(one),
+                    format_unsigned(one),
                     _p(one),
-                    unsigned(robust),
+                    format_unsigned(robust),
                     _p(robust),
                     vif,
                 ]
             )
-    return Table(
+    return FindingsTable(
         title="Full-shot error of ResNet-50s by statistics of their features",
         headers=["model", "n", "R2", "term", "coefficient [95 % interval]", "p", "HC3", "p, HC3 and t", "VIF"],
         rows=rows,
@@ -351,13 +362,20 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
     )
 
 
-def _alone(alone: Pairs) -> Table:
+def _alone(alone: Pairs) -> FindingsTable:
     rows = [
-        [f"{r.term}{OTHERS if OTHERS in name else ''}", r.outcome, str(r.n), unsigned(r), _p(r), unsigned(tau)]
+        [
+            f"{r.term}{OTHERS if OTHERS in name else ''}",
+            r.outcome,
+            str(r.n),
+            format_unsigned(r),
+            _p(r),
+            format_unsigned(tau),
+        ]
         for name, (r, tau) in alone.items()
     ]
     headers = ["of", "with", "n", "Pearson r [95 % interval]", "p", "Kendall tau [95 % interval]"]
-    return Table(title="Statistics of ResNet-50s alone", headers=headers, rows=rows)
+    return FindingsTable(title="Statistics of ResNet-50s alone", headers=headers, rows=rows)
 
 
 def _significant(estimate: Estimate) -> bool:
@@ -365,7 +383,7 @@ def _significant(estimate: Estimate) -> bool:
 
 
 def _coefficient(estimate: Estimate) -> str:
-    return f"a coefficient of {unsigned(estimate)} (p {_p(estimate)})"
+    return f"a coefficient of {format_unsigned(estimate)} (p {_p(estimate)})"
 
 
 def _p(estimate: Estimate) -> str:
@@ -373,7 +391,7 @@ def _p(estimate: Estimate) -> str:
 
 
 def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
-    drawing, panels = new_figure(height=3.0, n_columns=3, sharey=True)
+    drawing, panels = make_figure(height=3.0, n_columns=3, sharey=True)
     modes = list(rows["ssl_mode"].fillna("unknown"))
     labels = (
         "effective dimensionality\n[dimensions], higher is better",
@@ -381,21 +399,21 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
         "alignment [squared distance]\nlower is better",
     )
     for axes, name, label in zip(panels, STATISTICS, labels, strict=True):
-        scatter_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS)
+        plot_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS)
         pair = f"{LOG_RANK if name == RANK else name} with {ERROR}"
         r = [
             f"r {alone[key][0].value:.2f}{words}"
             for key, words in ((pair, ""), (pair + OTHERS, " without transform"))
             if key in alone
         ]
-        say_above(axes, ", ".join(r))
+        write_above(axes, ", ".join(r))
         axes.set_xlabel(label)
     panels[0].set_xscale("log")
     ticks = [3, 10, 30, 100, 300, 1000, 3000]
     panels[0].set_xticks(ticks, [str(tick) for tick in ticks])
     panels[0].set(xlim=(rows[RANK].min() / 1.2, rows[RANK].max() * 1.2))
     panels[0].set_xticks([], minor=True)
-    panels[0].set_ylabel(risk_label(ERROR))
-    letter(panels)
-    legend_below(drawing, panels[0], n_columns=6)
+    panels[0].set_ylabel(label_risk_axis(ERROR))
+    write_panel_letters(panels)
+    draw_legend_below(drawing, panels[0], n_columns=6)
     return drawing

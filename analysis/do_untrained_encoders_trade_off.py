@@ -18,13 +18,21 @@ import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import correlations
+from zoo.analysis.correlations import correlate_columns
 from zoo.analysis.table import StudyTable, study_table
-from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
+from zoo.evaluation.drawing import COLOURS, Figure, draw_legend_below, make_figure
 from zoo.results.rows import errata
-from zoo.studies.findings import Answer, Claims, Findings, Rows, Table, in_a_sentence, stated
+from zoo.studies.findings import (
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+)
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import risk_label, unsigned
+from zoo.studies.tables import format_unsigned, label_risk_axis
 
 COMPONENTS = ("usability", "probe_gen")
 SERIES = "resnet50"  # untrained ones that differ in their dimensions only
@@ -43,7 +51,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         "all": _related(frame, "untrained encoders"),
         "sound": _related(sound, "untrained encoders above chance"),
     }
-    total = correlations(
+    total = correlate_columns(
         sound["train_test"],
         sound["probe_gen"],
         term="untrained encoders above chance",
@@ -51,7 +59,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     )
     return Findings(
         claims=claims.judged(related, degenerate),
-        answer=in_a_sentence(lambda: _answer(*related["all"])),
+        answer=answer_in_sentence(lambda: _answer(*related["all"])),
         estimates=[*related["all"], *related["sound"], *total],
         tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame, mine)],
         figures=[
@@ -64,8 +72,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             )
         ],
         rows=[
-            Rows(part=f"untrained encoders, {own}", used=len(frame), left_out=untrained.n_left_out(*COMPONENTS)),
-            Rows(
+            RowsUsed(part=f"untrained encoders, {own}", used=len(frame), left_out=untrained.n_left_out(*COMPONENTS)),
+            RowsUsed(
                 part=f"untrained encoders above chance, {own}",
                 used=len(sound),
                 left_out={
@@ -81,12 +89,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 def _answer(r: Estimate, tau: Estimate) -> str:
     return (
         f"{'Yes' if _negative(r) and _negative(tau) else 'Not beyond chance'}: over {r.n} untrained encoders "
-        f"usability and probe generalization correlate by {stated(r)}, which is partly arithmetic near chance."
+        f"usability and probe generalization correlate by {format_statement(r)}, which is partly arithmetic near "
+        "chance."
     )
 
 
 def _related(frame: pd.DataFrame, term: str) -> tuple[Estimate, Estimate]:
-    return correlations(
+    return correlate_columns(
         frame["usability"], frame["probe_gen"], term=term, outcome="usability with probe generalization"
     )
 
@@ -96,18 +105,18 @@ Related = Mapping[str, tuple[Estimate, Estimate]]  # Pearson and Kendall of "all
 
 
 @claims("Usability and probe generalization trade off when the encoder is untrained", paper="the tradeoff also holds")
-def untrained_encoders_trade_off(related: Related, degenerate: Sequence[str]) -> Answer:
+def untrained_encoders_trade_off(related: Related, degenerate: Sequence[str]) -> ClaimAnswer:
     return _trade_off(*related["all"])
 
 
 @claims("The tradeoff of untrained encoders does not rest on one that is at chance", paper="the tradeoff also holds")
-def untrained_encoders_above_chance_trade_off(related: Related, degenerate: Sequence[str]) -> Answer:
+def untrained_encoders_above_chance_trade_off(related: Related, degenerate: Sequence[str]) -> ClaimAnswer:
     return _trade_off(*related["sound"], without=degenerate)
 
 
-def _trade_off(r: Estimate, tau: Estimate, *, without: Sequence[str] = ()) -> Answer:
-    return Answer(
-        ours=f"r {unsigned(r)}, tau {unsigned(tau)}, {r.n} encoders",
+def _trade_off(r: Estimate, tau: Estimate, *, without: Sequence[str] = ()) -> ClaimAnswer:
+    return ClaimAnswer(
+        ours=f"r {format_unsigned(r)}, tau {format_unsigned(tau)}, {r.n} encoders",
         holds=_negative(r) and _negative(tau),
         value=r.value,
         reason="the 95 % intervals of r or tau reach 0" + (f" without {' and '.join(without)}" if without else ""),
@@ -137,28 +146,28 @@ def _arithmetic_note(sound: pd.DataFrame, total: Estimate) -> list[str]:
         f"The components add up to an error near chance that spreads by {sound['train_test'].std():.1f} points only, "
         f"while usability spreads by {sound['usability'].std():.1f}; what one component loses another must gain, so a "
         "negative correlation is partly arithmetic. Probe generalization itself goes with the full-shot error by r "
-        f"{unsigned(total)}.",
+        f"{format_unsigned(total)}.",
         "Encoders of one architecture share parts, so the points are fewer than they look.",
     ]
 
 
-def _relations(estimates: list[Estimate]) -> Table:
+def _relations(estimates: list[Estimate]) -> FindingsTable:
     rows = [
-        [one.term, one.outcome, one.method.partition(", ")[2], str(one.n), unsigned(one), f"{one.p:.1e}"]
+        [one.term, one.outcome, one.method.partition(", ")[2], str(one.n), format_unsigned(one), f"{one.p:.1e}"]
         for one in estimates
     ]
-    return Table(
+    return FindingsTable(
         title="Correlations over untrained encoders",
         headers=["encoders", "of", "coefficient", "n", "value [95 % interval]", "p"],
         rows=rows,
     )
 
 
-def _values(frame: pd.DataFrame, mine: list[str]) -> Table:
+def _values(frame: pd.DataFrame, mine: list[str]) -> FindingsTable:
     columns = ["architecture_exact", "z_dim", "approx", "usability", "probe_gen", "enc_gen", "train_test"]
     shown = frame.sort_values("usability")[columns].reset_index()
     shown["z_dim"] = ["" if pd.isna(dimensions) else f"{dimensions:.0f}" for dimensions in shown["z_dim"]]
-    return Table.of(
+    return FindingsTable.of(
         "Untrained encoders",
         shown,
         note="Components in percentage points, full-shot error in percent."
@@ -172,7 +181,7 @@ def _dimensions(series: pd.DataFrame) -> str:
 
 
 def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine: list[str]) -> Drawing:
-    drawing, (axes,) = new_figure(width=4.6, height=3.2)
+    drawing, (axes,) = make_figure(width=4.6, height=3.2)
     axes.plot(series["usability"], series["probe_gen"], color="#AAAAAA", linewidth=0.8, zorder=1)
     for _, row in series.iterrows():
         axes.annotate(
@@ -210,8 +219,8 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine
             label=f"yours ({len(rows)})",
         )
     axes.set(
-        xlabel=risk_label("usability"),
-        ylabel=risk_label("probe_gen", lines=True),
+        xlabel=label_risk_axis("usability"),
+        ylabel=label_risk_axis("probe_gen", lines=True),
     )
-    legend_below(drawing, axes, n_columns=3)
+    draw_legend_below(drawing, axes, n_columns=3)
     return drawing

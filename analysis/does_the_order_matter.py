@@ -19,13 +19,21 @@ import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out, paired_comparison
+from zoo.analysis.correlations import HIGH, compare_pairs, correlate_columns, correlate_leaving_one_out, is_high
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Answer, Claims, Findings, Rows, Table, in_a_sentence, stated
+from zoo.evaluation.drawing import COLOURS, Figure, draw_legend_below, make_figure, write_panel_letters
+from zoo.studies.findings import (
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+)
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import unsigned
+from zoo.studies.tables import format_unsigned
 
 COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
 RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
@@ -46,7 +54,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *(claim for name, words in COMPONENTS.items() for claim in of_an_order.judged(both, name, component=words)),
             *of_sizes.judged(both),
         ],
-        answer=in_a_sentence(lambda: _answer(*(r for r, _ in related.values()))),
+        answer=answer_in_sentence(lambda: _answer(*(r for r, _ in related.values()))),
         estimates=[*(one for pair in related.values() for one in pair), *differences],
         tables=[_values(both), _relations(both, related, differences)],
         figures=[
@@ -60,7 +68,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 draw=lambda: _draw(both),
             )
         ],
-        rows=[Rows(part="Figure 28", used=len(both), left_out=_left_out(table))],
+        rows=[RowsUsed(part="Figure 28", used=len(both), left_out=_left_out(table))],
         notes=[
             "Both orders add up to the same error, so what one component loses in the alternative the other gains.",
             "The two encoder generalizations share no probe: one is the gap of a probe of the training images alone, "
@@ -74,7 +82,8 @@ def _answer(probe: Estimate, encoder: Estimate) -> str:
     matters = [r.outcome for r in (probe, encoder) if not is_high(r, sign=1)]
     return (
         f"{'For ' + ' and '.join(matters) if matters else 'No'}: over {probe.n} encoders both orders correlate by "
-        f"{stated(encoder)} in encoder generalization, and by {stated(probe)} in probe generalization."
+        f"{format_statement(encoder)} in encoder generalization, and by {format_statement(probe)} in probe "
+        "generalization."
     )
 
 
@@ -96,7 +105,7 @@ def _left_out(table: StudyTable) -> dict[str, int]:
 
 
 def _related(both: pd.DataFrame, name: str) -> tuple[Estimate, Estimate]:
-    return correlations(
+    return correlate_columns(
         both[name],
         both[f"{name}_alternative"],
         term=f"{COMPONENTS[name]}, both orders",
@@ -106,7 +115,7 @@ def _related(both: pd.DataFrame, name: str) -> tuple[Estimate, Estimate]:
 
 
 def _difference(both: pd.DataFrame, name: str) -> Estimate:
-    return paired_comparison(
+    return compare_pairs(
         both[f"{name}_alternative"] - both[name],
         outcome=COMPONENTS[name],
         term=f"{COMPONENTS[name]}, alternative minus main",
@@ -117,22 +126,22 @@ of_an_order = Claims(source="Appendix F.2")
 
 
 @of_an_order("Both orders give highly related {component}", paper="highly related")
-def both_orders_are_related(both: pd.DataFrame, name: str) -> Answer:
+def both_orders_are_related(both: pd.DataFrame, name: str) -> ClaimAnswer:
     r, _ = _related(both, name)
-    without = leave_one_out(both[name], both[f"{name}_alternative"])
+    without = correlate_leaving_one_out(both[name], both[f"{name}_alternative"])
     moved = f"without {without.idxmax()} r is {without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}"
     return _is_high(r, moved)
 
 
 @of_an_order("Both orders rank encoders similarly by {component}", paper="similar relative ordering")
-def both_orders_rank_alike(both: pd.DataFrame, name: str) -> Answer:
+def both_orders_rank_alike(both: pd.DataFrame, name: str) -> ClaimAnswer:
     _, tau = _related(both, name)
     return _is_high(tau, "one order does not tell the ranks in the other")
 
 
-def _is_high(one: Estimate, reason: str) -> Answer:
-    return Answer(
-        ours=f"{one.unit} {unsigned(one)} (high: at least {HIGH:g})",
+def _is_high(one: Estimate, reason: str) -> ClaimAnswer:
+    return ClaimAnswer(
+        ours=f"{one.unit} {format_unsigned(one)} (high: at least {HIGH:g})",
         value=one.value,
         holds=is_high(one, sign=1),
         contradicted=not is_high(one, sign=1),
@@ -146,9 +155,9 @@ of_sizes = Claims(source="Appendix F.2")
 @of_sizes(
     "Encoder generalization is small in absolute terms in the alternative order too", paper="small in absolute terms"
 )
-def encoder_generalization_is_small(both: pd.DataFrame) -> Answer:
+def encoder_generalization_is_small(both: pd.DataFrame) -> ClaimAnswer:
     smaller = both["encoder_alternative"] < both["probe_alternative"]
-    return Answer(
+    return ClaimAnswer(
         ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
         f"{both['encoder_alternative'].max():.1f} points (small: below probe generalization)",
         holds=bool(smaller.all()),
@@ -159,15 +168,15 @@ def encoder_generalization_is_small(both: pd.DataFrame) -> Answer:
 @of_sizes(
     "Encoder generalization is of similar size in both orders", source="caption of Figure 28", paper="similar results"
 )
-def encoder_generalization_is_of_similar_size(both: pd.DataFrame) -> Answer:
+def encoder_generalization_is_of_similar_size(both: pd.DataFrame) -> ClaimAnswer:
     size = _difference(both, "encoder")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average "
         "(similar: no significant difference)",
         holds=not _differs(size),
         contradicted=_differs(size),
         value=size.value,
-        reason=f"they differ by {unsigned(size)} points; the alternative probe has seen its test "
+        reason=f"they differ by {format_unsigned(size)} points; the alternative probe has seen its test "
         "images, and the paper calls its estimates worse",
     )
 
@@ -176,12 +185,12 @@ def _differs(estimate: Estimate) -> bool:
     return estimate.p is not None and estimate.p < 0.05
 
 
-def _values(both: pd.DataFrame) -> Table:
+def _values(both: pd.DataFrame) -> FindingsTable:
     rows = [
         [str(encoder), *(f"{value:.2f}" for value in row)]
         for encoder, row in zip(both.index, both.to_numpy(), strict=True)
     ]
-    return Table(
+    return FindingsTable(
         title="Generalization errors in both orders, in percentage points",
         headers=["encoder", "probe (Eq. 4)", "encoder (Eq. 4)", "probe (Eq. 5)", "encoder (Eq. 5)"],
         rows=rows,
@@ -191,21 +200,21 @@ def _values(both: pd.DataFrame) -> Table:
 
 def _relations(
     both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]], differences: list[Estimate]
-) -> Table:
+) -> FindingsTable:
     rows = []
     for (name, (r, tau)), difference in zip(related.items(), differences, strict=True):
-        without = leave_one_out(both[name], both[f"{name}_alternative"])
+        without = correlate_leaving_one_out(both[name], both[f"{name}_alternative"])
         rows.append(
             [
                 COMPONENTS[name],
-                unsigned(r),
+                format_unsigned(r),
                 f"{without.min():.2f} to {without.max():.2f}",
-                unsigned(tau),
-                unsigned(difference),
+                format_unsigned(tau),
+                format_unsigned(difference),
                 f"{difference.p:.3f}",
             ]
         )
-    return Table(
+    return FindingsTable(
         title=f"Main against alternative decomposition, {len(both)} encoders",
         headers=[
             "component", "Pearson r [95 % interval]", "r without one encoder", "Kendall tau [95 % interval]",
@@ -217,7 +226,7 @@ def _relations(
 
 
 def _draw(both: pd.DataFrame) -> Drawing:
-    drawing, axes = new_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[2.2, 1])
+    drawing, axes = make_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[2.2, 1])
     first, second, third, spare = axes
     spare.remove()
     grid = third.get_gridspec()
@@ -250,8 +259,8 @@ def _draw(both: pd.DataFrame) -> Drawing:
         xlim=_limits(both[["probe", "probe_alternative"]]),
         ylim=_limits(both[["encoder", "encoder_alternative"]]),
     )
-    letter([first, second, third])
-    legend_below(drawing, first, n_columns=4)
+    write_panel_letters([first, second, third])
+    draw_legend_below(drawing, first, n_columns=4)
     return drawing
 
 

@@ -41,11 +41,11 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 import measure_scores as kept
 
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import expected_errors
-from zoo.choosing.judging import Task, logistic_probe
-from zoo.choosing.racing import Plan, Prior, Race, race
-from zoo.evaluation.evaluating import evaluations_folder
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.expectations import estimate_errors
+from zoo.choosing.scoring import Task, build_logistic_scorer
+from zoo.choosing.successive_halving import Plan, Prior, Race, race
+from zoo.evaluation.evaluating import get_evaluations_folder
 
 N_PLANTED, N_TEST, N_CLASSES, DIM = 24, 2_000, 10, 32
 KNOWN = 0.5  # log odds: the standard deviation of what was known before of planted contenders, as of real ones
@@ -129,7 +129,7 @@ def raced(case: Case, plan: Plan, *, in_seconds: bool, knows: bool) -> tuple[Rac
         for name, x, x_test in zip(case.names, case.x_train, case.x_test, strict=True)
     ]
     task = Task(y_train=case.y_train, y_test=case.y_test)
-    fit = logistic_probe(task, seed=plan.seed, device="cpu")
+    fit = build_logistic_scorer(task, seed=plan.seed, device="cpu")
     remembered: list[float] = []
 
     def probe(name: str, rows: Any, x: Any, y: Any) -> Callable[[Any, Any], Any]:
@@ -201,7 +201,9 @@ def planted(kind: str, budget: int, seed: int) -> Case:
     task, predicted, taken = Task(y_train=y_train, y_test=y_test), [], []
     for number in order:
         begun = time.process_time()
-        predict = logistic_probe(task, seed=seed, device="cpu")("", np.arange(len(y_train)), parts[number][0], y_train)
+        predict = build_logistic_scorer(task, seed=seed, device="cpu")(
+            "", np.arange(len(y_train)), parts[number][0], y_train
+        )
         predicted.append(predict(parts[number][1], np.arange(N_TEST)))
         taken.append(time.process_time() - begun)
     shares = [np.mean(one != y_test) for one in predicted]
@@ -227,8 +229,8 @@ def real(features: dict[str, kept.Cached], cell: kept.Cell, scratch: Path, speed
     found, first = kept.measured(scratch, cell), next(iter(features.values()))
     rows = kept.labelled_rows(first.y_train, cell)
     seconds = kept.seconds_of((cell[0], cell[1], 0), features, scratch)
-    cards = {name: catalogue()[name] for name in features}
-    expected = expected_errors(cards, len(rows), len(np.unique(first.y_train)))
+    cards = {name: load_catalogue()[name] for name in features}
+    expected = estimate_errors(cards, len(rows), len(np.unique(first.y_train)))
     return Case(
         priors={name: (one.odds, one.new_sd) for name, one in expected.items()},
         names=tuple(features),
@@ -286,7 +288,7 @@ def main() -> None:
     parser.add_argument("populations", nargs="*", metavar="POPULATION", help="all unless given")
     parser.add_argument("--seeds", type=int, default=kept.N_SEEDS, help="draws of the labels, and of planted features")
     parser.add_argument("--fashion-mnist", type=Path, default=kept.FASHION_MNIST, help="folder of its four .gz files")
-    parser.add_argument("--scratch", type=Path, default=evaluations_folder(), help="folder of features and scores")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and scores")
     parser.add_argument("--plan", action="append", default=[], metavar="KEY=VALUE", help="another setting of the race")
     options = parser.parse_args()
     known = (*ALIKE, *REAL)

@@ -32,7 +32,7 @@ _KINDS = ("float32", "float16", "safetensors", "float16 safetensors", "training"
 _MEASURE = """
 import json, os, sys, threading, time
 import zoo
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 
 def status(name):
     with open("/proc/self/status") as file:
@@ -65,7 +65,7 @@ _WRITE = """
 import sys
 import torch
 from safetensors.torch import save_file
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
 
 kind, path = sys.argv[1:]
@@ -90,9 +90,9 @@ else:
 
 def card(like: str, depth: int, file: Path) -> str:
     """A card of the user's own: the same network, maybe of fewer blocks, in this file."""
-    from zoo.cards.catalogue import catalogue
+    from zoo.cards.catalogue import load_catalogue
 
-    options = dict(catalogue()[like].architecture.options) | ({"depth": depth} if depth else {})
+    options = dict(load_catalogue()[like].architecture.options) | ({"depth": depth} if depth else {})
     listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items())
     return (
         f'[encoders.measured]\nlike = "{like}"\narchitecture = {{ options = {{ {listed} }}, n_parameters = 1 }}\n'

@@ -37,7 +37,7 @@ from torchvision.io import ImageReadMode, decode_jpeg
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import zoo
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders.preprocess import build_preprocess
 from zoo.encoders.processor import keep_memory
 
@@ -89,7 +89,7 @@ class Clock:
 
 def profile(files: list[Path], n: int) -> dict[str, Any]:
     """Milliseconds by step, and differences of pixels."""
-    card = catalogue()[CARD].preprocess
+    card = load_catalogue()[CARD].preprocess
     whole, fast = build_preprocess(card), build_preprocess(card, fast_resize=True)
     rgb, resize, crop, to_tensor, normalize = whole.transforms
     clock, same, apart = Clock(), True, []
@@ -120,7 +120,7 @@ def drift(files: list[Path], name: str) -> dict[str, list[float]]:
     """How far features are from the exact ones, relative: mean and most."""
     encoder, exact = zoo.load(name)
     fast = zoo.load(name, fast_resize=True)[1]
-    least = 2 * catalogue()[name].preprocess.resize_px
+    least = 2 * load_catalogue()[name].preprocess.resize_px
     ways = {
         "exact": [exact(opened(path)) for path in files],
         "fast_resize": [fast(opened(path)) for path in files],

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from zoo.evaluation.evaluating import probe_maker
-from zoo.evaluation.protocols import protocol_named
+from zoo.evaluation.evaluating import build_probe_maker
+from zoo.evaluation.protocols import build_protocol
 from zoo.evaluation.risk import RiskReport, decompose
 from zoo.features import Features, Origin
 
@@ -59,7 +59,7 @@ def report_of(problem: str, repeat: int, *, n_refits: int, n_bootstrap: int) -> 
             images_hash=f"{split} {repeat}", representation="card", precision="float32", code_version="planted",
         )  # fmt: skip
         parts.append(Features(x=x.astype(np.float32), y=y.astype(np.int64), origin=origin))
-    probe = probe_maker(protocol_named("zoo-logistic-2", precision="float64"), device="cpu")
+    probe = build_probe_maker(build_protocol("zoo-logistic-2", precision="float64"), device="cpu")
     return decompose(parts[0], parts[1], probe=probe, n_refits=n_refits, n_bootstrap=n_bootstrap, seed=repeat)
 
 

@@ -45,14 +45,14 @@ from scripts.error_model import (
     observations,
     shipped_effects,
 )
-from zoo.analysis.traits import SLOPES, WRONG_LABELS, traits_of
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import Images, difficulties, scale_sd
-from zoo.choosing.shortlist import Candidate, drawn_errors, greedy
-from zoo.results.evidence import datasets
+from zoo.analysis.covariates import SLOPES, WRONG_LABELS, find_covariates
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.expectations import Images, read_difficulties, scale_sd
+from zoo.choosing.shortlist import ShortlistCandidate, draw_errors, select_greedily
+from zoo.results.evidence import list_datasets
 from zoo.results.values import IMAGENET
 
-CARDS = dict(catalogue().items())
+CARDS = dict(load_catalogue().items())
 LIMITS: dict[str, Callable[[str], bool]] = {
     "up to 30 M": lambda name: CARDS[name].architecture.n_parameters <= 30.5e6,
     "up to 100 M": lambda name: CARDS[name].architecture.n_parameters <= 100.5e6,
@@ -158,8 +158,8 @@ class Bench:
             if one.protocol == MEASURED and one.labels == 0:
                 some["measured here"][one.encoder] = -one.error
         some["mean of others"] = {name: float(np.mean(values)) for name, values in others.items()}
-        some["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in self.truth[dataset]}
-        some["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in self.truth[dataset]}
+        some["size"] = {name: float(find_covariates(CARDS[name])["size"]) for name in self.truth[dataset]}
+        some["date"] = {name: float(find_covariates(CARDS[name])["date"]) for name in self.truth[dataset]}
         return dict(some)
 
     def shortlists(self, names: Sequence[str], mean: np.ndarray, covariance: np.ndarray, dataset: str) -> dict:
@@ -171,18 +171,18 @@ class Bench:
                 for (trait, scope), sd in effects.sd.items()
                 if scope == "dataset"
             )
-            for traits in (traits_of(CARDS[name]) for name in names)
+            for traits in (find_covariates(CARDS[name]) for name in names)
         ]
-        images = Images("", datasets()[dataset].domain)
-        shared = np.array(shared) * difficulties()[images.column].scale ** 2
+        images = Images("", list_datasets()[dataset].domain)
+        shared = np.array(shared) * read_difficulties()[images.column].scale ** 2
         own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[ELSEWHERE] ** 2 - shared, 0))
         for limit, keeps in LIMITS.items():
             among = [i for i, name in enumerate(names) if keeps(name)]
-            some = [Candidate(CARDS[names[i]], None, "") for i in among]
+            some = [ShortlistCandidate(CARDS[names[i]], None, "") for i in among]
             if some:
                 cards = [one.card for one in some]
-                drawn = drawn_errors(cards, mean[among], own[among], known_here=[False] * len(some), images=images)
-                found[limit] = [some[i].card.id for i in greedy(drawn, some, N_SHORT)]
+                drawn = draw_errors(cards, mean[among], own[among], known_here=[False] * len(some), images=images)
+                found[limit] = [some[i].card.id for i in select_greedily(drawn, some, N_SHORT)]
         return found
 
     def rescaled(self, covariance: np.ndarray, scale: float) -> np.ndarray:
@@ -259,9 +259,9 @@ class Bench:
     def encoders(self) -> Score:
         """Each encoder left out, with all of its weights."""
         groups: dict[str, list[int]] = defaultdict(list)
-        wanted = {traits_of(CARDS[self.known[i].encoder])["weights"] for i in self.few}
+        wanted = {find_covariates(CARDS[self.known[i].encoder])["weights"] for i in self.few}
         for i, one in enumerate(self.known):
-            weights = str(traits_of(CARDS[one.encoder])["weights"])
+            weights = str(find_covariates(CARDS[one.encoder])["weights"])
             if weights in wanted:
                 groups[weights].append(i)
         return self.blocks(groups)
@@ -307,8 +307,8 @@ class Bench:
             sd = np.sqrt(np.diag(spread))
             truth = dict(zip(names, accuracy(found, IMAGENET), strict=True))
             rules = self.rules(IMAGENET, set(hidden))
-            rules["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in names}
-            rules["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in names}
+            rules["size"] = {name: float(find_covariates(CARDS[name])["size"]) for name in names}
+            rules["date"] = {name: float(find_covariates(CARDS[name])["date"]) for name in names}
             rules["model"] = dict(zip(names, -own, strict=True))
             rules["model, of these"] = {
                 name: rules["model"][name] for name in names if name in rules["reported linear"]
@@ -401,7 +401,8 @@ class Front:
             if one.protocol == ZERO_SHOT and one.dataset == IMAGENET
         }
         rows = {
-            name: [1.0, odds, *([float(traits_of(CARDS[name])["size"])] * with_size)] for name, odds in zero.items()
+            name: [1.0, odds, *([float(find_covariates(CARDS[name])["size"])] * with_size)]
+            for name, odds in zero.items()
         }
         seen = [name for name in rows if name in self.found and name not in self.new and CARDS[name].saw_texts]
         x, y = (
@@ -423,7 +424,7 @@ class Front:
         origin = self.in_turn(lambda one: one.origin, self.new)
         own = self.in_turn(
             lambda one: (
-                str(traits_of(CARDS[one.encoder])["weights"])
+                str(find_covariates(CARDS[one.encoder])["weights"])
                 if one.scaled_by == ANCHOR and one.dataset == IMAGENET
                 else ""
             ),

@@ -3,10 +3,10 @@
     python benchmarks/expected_speed.py [--device cpu] [--batch-size 16] [--rounds 3] [--json FILE]
 
 In every round, for each network with random weights in turn, the three reference networks are timed anew
-(:func:`zoo.encoders.costs.calibrated`), then the network itself, so that a busy moment hits both sides. The references
-are no part of the list. Columns: GFLOPs of an image, expected and measured images a second (medians of the rounds), and
-the median ratio. Below is the factor within which nine in ten of all ratios are: ``zoo.encoders.costs.FACTOR`` must be
-no less.
+(:func:`zoo.encoders.costs.calibrate_device`), then the network itself, so that a busy moment hits both sides. The
+references are no part of the list. Columns: GFLOPs of an image, expected and measured images a second (medians of the
+rounds), and the median ratio. Below is the factor within which nine in ten of all ratios are:
+``zoo.encoders.costs.FACTOR`` must be no less.
 """
 
 from __future__ import annotations
@@ -23,11 +23,17 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
-from zoo.encoders.costs import FACTOR, calibrated, cost_of_network, expected_seconds, measured_speed
-from zoo.encoders.timm_models import timm_model
-from zoo.features.computing import in_layout
+from zoo.encoders.costs import (
+    FACTOR,
+    calibrate_device,
+    compute_network_cost,
+    estimate_seconds_per_image,
+    time_forward_passes,
+)
+from zoo.encoders.timm_models import build_timm_model
+from zoo.features.computing import use_memory_format
 
 CARDS = ("pocket_init_rn", "pocket_init_vit", "sup_efficientnet_lite1", "sup_rn50", "dino_vitS16")
 OF_TIMM = (
@@ -40,12 +46,12 @@ def networks() -> dict[str, tuple[nn.Module, nn.Module, int]]:
     """Each network on the CPU and on the meta device, and the side of its images, by name."""
     found: dict[str, tuple[nn.Module, nn.Module, int]] = {}
     for name in CARDS:
-        card = catalogue()[name]
+        card = load_catalogue()[name]
         found[name] = (build_encoder(card, device="cpu"), build_encoder(card, device="meta"), card.preprocess.crop_px)
     for name, px in OF_TIMM:
-        real = timm_model(name)[0].eval().requires_grad_(False)
+        real = build_timm_model(name)[0].eval().requires_grad_(False)
         with torch.device("meta"):
-            found[name] = (real, timm_model(name)[0].eval().requires_grad_(False), px)
+            found[name] = (real, build_timm_model(name)[0].eval().requires_grad_(False), px)
     return found
 
 
@@ -58,15 +64,15 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     rows = []
     for name, (network, on_meta, px) in networks().items():
-        cost = cost_of_network(on_meta, px)
+        cost = compute_network_cost(on_meta, px)
         expected, measured = [], []
         for _ in range(options.rounds):
-            rates = calibrated(options.device)
-            with in_layout(network, None) as layout:
-                speed = measured_speed(
+            rates = calibrate_device(options.device)
+            with use_memory_format(network, None) as layout:
+                speed = time_forward_passes(
                     network, px, options.device, options.batch_size, seconds=0.5, memory_format=layout
                 )
-            expected.append(1 / expected_seconds(cost, rates, options.batch_size))
+            expected.append(1 / estimate_seconds_per_image(cost, rates, options.batch_size))
             measured.append(speed)
         network.to("cpu")
         ratios = [b / a for a, b in zip(expected, measured, strict=True)]

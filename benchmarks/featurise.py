@@ -49,13 +49,13 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import ImageSet, LazyImages
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
-from zoo.encoders.processor import fast_forward
+from zoo.encoders.processor import use_fast_forward
 from zoo.features import featurise
-from zoo.features.computing import COMPILED, PRECISIONS, device_for, in_layout
+from zoo.features.computing import COMPILED, PRECISIONS, choose_device, use_memory_format
 
 THREE = {
     "barlow_rn50": "resnet50",
@@ -118,9 +118,9 @@ def image_set(images: Any, n: int, name: str) -> ImageSet:
 
 def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, Callable[[], np.ndarray]]:
     """What one round of each source does, by featurise; and by a loop over the same network."""
-    card, n = catalogue()[name], options.batches * options.batch_size
+    card, n = load_catalogue()[name], options.batches * options.batch_size
     encoder, preprocess, decode = build_encoder(card), build_preprocess(card.preprocess), Jpegs(jpegs(N_FILES))
-    device = device_for(encoder, options.device)
+    device = choose_device(encoder, options.device)
     few = [preprocess(decode(number)) for number in range(N_FILES)]
     tensors = [few[number % N_FILES] for number in range(n)]
     wanted = precision + COMPILED * options.compile
@@ -131,7 +131,7 @@ def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, 
             return np.array(featurise(encoder, transform, images, name=name, folder=folder, **how).x[:SEEN])
 
     def loop() -> np.ndarray:
-        with in_layout(encoder.to(device).eval(), None) as layout, fast_forward(device):
+        with use_memory_format(encoder.to(device).eval(), None) as layout, use_fast_forward(device):
             first = [
                 passed(encoder, batch.to(device, memory_format=layout), precision)
                 for batch in batches(tensors, options)
@@ -148,7 +148,7 @@ def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, 
 
 def by_timm(name: str, options: argparse.Namespace, precision: str) -> dict[str, Callable[[], np.ndarray]]:
     """What one round of each source does in a bare loop."""
-    card, n = catalogue()[name], options.batches * options.batch_size
+    card, n = load_catalogue()[name], options.batches * options.batch_size
     arch = options.encoders[name]
     sized = {"dynamic_img_size": True} if "dinov2" in arch else {}
     network = timm.create_model(arch, pretrained=False, num_classes=0, **sized).eval().to(options.device)
@@ -242,7 +242,7 @@ def measure(name: str, options: argparse.Namespace, precision: str) -> dict[str,
 def agree(n: int) -> None:
     """Prints how far featurising is from the plain forward pass, for so many backbones."""
     cards = sorted(
-        (card for card in catalogue().values() if isinstance(card.architecture.n_parameters, int)),
+        (card for card in load_catalogue().values() if isinstance(card.architecture.n_parameters, int)),
         key=lambda card: card.architecture.n_parameters,
     )
     first = {card.architecture.backbone: card for card in reversed(cards) if card.preprocess.crop_px <= 256}

@@ -44,14 +44,14 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegressionCV
 from threadpoolctl import threadpool_limits
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import open_images
 from zoo.datasets.subsets import balanced
-from zoo.evaluation.evaluating import evaluations_folder, featurise_data, probe_maker
-from zoo.evaluation.measuring import divide, label_setting, retrained
+from zoo.evaluation.evaluating import build_probe_maker, featurise_data, get_evaluations_folder
+from zoo.evaluation.measuring import divide, label_setting, retrain_probe
 from zoo.evaluation.protocols import PROTOCOLS
-from zoo.evaluation.transferability.components import centred_of
-from zoo.evaluation.transferability.leave_one_out import ridge_of
+from zoo.evaluation.transferability.components import centre_labelled
+from zoo.evaluation.transferability.leave_one_out import fit_ridge
 from zoo.features import Features
 
 DATA = {"digits": (None, None), "shapes": (None, None), "fashion-mnist": (10_000, 2_000)}  # first images of each part
@@ -78,7 +78,7 @@ def encoders() -> list[str]:
     """The pocket, what comes in packages, and some of the randomised ones."""
     shipped = [
         card.id
-        for card in catalogue().values()
+        for card in load_catalogue().values()
         if card.family == "pocket" or str(card.weights.url).startswith("package:")
     ]
     return [*shipped, *RANDOMISED]
@@ -86,8 +86,8 @@ def encoders() -> list[str]:
 
 def ridge(x: Array, y: Array, x_test: Array) -> Array:
     """Labels by ridge regression to the classes."""
-    data = centred_of(x, y, least=3, needed_for="ridge")
-    fit = ridge_of(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    data = centre_labelled(x, y, least=3, needed_for="ridge")
+    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
     outputs = fit.outputs(x_test.astype(np.float64) - x.mean(axis=0, dtype=np.float64))
     return np.asarray(data.classes)[outputs.argmax(axis=1)]
 
@@ -133,11 +133,11 @@ def few(train: Features, test: Features, shots: int, seed: int, *, is_slow: bool
     x, y, x_val, y_val, x_test = train.x[rows], train.y[rows], train.x[further], train.y[further], test.x
     found: dict[str, Any] = {}
     for name, protocol in (("two", "zoo-logistic-2"), ("three", "zoo-logistic-3")):
-        probe: Any = probe_maker(PROTOCOLS[protocol], device="cpu", seed=seed)()
+        probe: Any = build_probe_maker(PROTOCOLS[protocol], device="cpu", seed=seed)()
         found[name] = _error(probe.fit(x, y, x_val=x_val, y_val=y_val).predict(x_test), test.y)
     found["preparation"] = probe.report_["preparation"]
     if seed < N_CV:
-        alone: Any = probe_maker(PROTOCOLS["zoo-logistic-3"], device="cpu", seed=seed)()
+        alone: Any = build_probe_maker(PROTOCOLS["zoo-logistic-3"], device="cpu", seed=seed)()
         found["three_cv"] = _error(alone.fit(x, y).predict(x_test), test.y)
     for name in OTHERS if is_slow else [name for name in OTHERS if name != "sklearn"]:
         found[name] = _error(OTHERS[name](x, y, x_test), test.y)
@@ -150,9 +150,9 @@ def full(train: Features, test: Features, seed: int) -> dict[str, Any]:
     division = divide(label_setting("full"), train, n_test=len(test.y), seed=seed)
     choice, tuning = division.choice, division.tuning
     for name, protocol in (("two", "zoo-logistic-2"), ("three", "zoo-logistic-3")):
-        probe: Any = probe_maker(PROTOCOLS[protocol], device="cpu", seed=seed)()
+        probe: Any = build_probe_maker(PROTOCOLS[protocol], device="cpu", seed=seed)()
         probe.fit(train.x[choice], train.y[choice], x_val=train.x[tuning], y_val=train.y[tuning])
-        found[name] = _error(retrained(probe, probe.report_, train.x, train.y).predict(test.x), test.y)
+        found[name] = _error(retrain_probe(probe, probe.report_, train.x, train.y).predict(test.x), test.y)
     found["preparation"] = probe.report_["preparation"]
     for name in ("ridge", "lda", "means"):
         found[name] = _error(OTHERS[name](train.x, train.y, test.x), test.y)
@@ -323,7 +323,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="encoders; all unless given")
     parser.add_argument("--draws", type=int, default=20, help="draws of the labels")
     parser.add_argument("--first", type=int, default=0, help="draw to begin with, for several processes at once")
-    parser.add_argument("--features", type=Path, default=evaluations_folder(), help="folder of features")
+    parser.add_argument("--features", type=Path, default=get_evaluations_folder(), help="folder of features")
     parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"), help="file of the cells")
     parser.add_argument("--show", action="store_true", help="compute nothing, print the table of the cells in --out")
     parser.add_argument("--json", action="store_true", help="the table as JSON")

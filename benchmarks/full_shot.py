@@ -34,11 +34,11 @@ import optuna
 import torch
 
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.streamed import STANDARD, PassProgress, Space, StreamedProbe
-from zoo.evaluation.streamed_training import MOMENTUM, Candidate, Lars, stratified
-from zoo.files import replaced
+from zoo.evaluation.streamed import STANDARD, PassProgress, SearchSpace, StreamedProbe
+from zoo.evaluation.streamed_training import MOMENTUM, Hyperparameters, Lars, select_stratified
+from zoo.files import replace_file
 
-SPACE = Space(
+SPACE = SearchSpace(
     learning_rate_per_256=(1e-3, 1.0), weight_decay=(1e-8, 2e-4), batch_size=(512, 1024, 2048, 4096),
     batch_norm=(True, False), optimizer=("adam", "sgd", "lars"), schedule=("multistep", "cosine", "warmcosine"),
 )  # fmt: skip
@@ -60,7 +60,7 @@ class Record:
     def keep(self) -> None:
         """Writes it."""
         if self.path is not None:
-            with replaced(self.path) as file:
+            with replace_file(self.path) as file:
                 file.write(json.dumps(self.content, indent=1).encode())
 
 
@@ -92,7 +92,9 @@ def gflops_per_s(batch: int, dim: int, n_classes: int) -> float:
     return 4 * batch * dim * n_classes / median(seconds[2:]) / 1e9
 
 
-def trained(x: torch.Tensor, y: torch.Tensor, candidate: Candidate, epochs: int, n_classes: int) -> torch.nn.Module:
+def trained(
+    x: torch.Tensor, y: torch.Tensor, candidate: Hyperparameters, epochs: int, n_classes: int
+) -> torch.nn.Module:
     """One training as a user of PyTorch writes it."""
     linear = torch.nn.Linear(x.shape[1], n_classes)
     layers = [torch.nn.BatchNorm1d(x.shape[1], affine=False), linear] if candidate.batch_norm else [linear]
@@ -140,7 +142,7 @@ def protocol(data: list[torch.Tensor], options: argparse.Namespace, record: Reco
     """All trials, one after the other, then the final training; goes on after the trials that are recorded."""
     x, y, x_val, y_val = data
     side = record.content.setdefault("protocol", {"trials": []})
-    tenth = torch.from_numpy(stratified(y.numpy(), 0.1, seed=(options.seed, 2), keep_one=False))
+    tenth = torch.from_numpy(select_stratified(y.numpy(), 0.1, seed=(options.seed, 2), keep_one=False))
     some_x, some_y = x[tenth], y[tenth]
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=options.seed, n_startup_trials=20))
     trained(x[:8], y[:8], STANDARD[1], 1, options.classes)  # what PyTorch loads at its first step is no part of a trial
@@ -190,7 +192,7 @@ def streamed(data: list[torch.Tensor], options: argparse.Namespace, record: Reco
     probe.fit(x, y, x_val=x_val, y_val=y_val)
     side["seconds"] += time.perf_counter() - last
     report = probe.report_
-    tenth = len(stratified(y, probe.tuning_share, seed=(options.seed, 2), keep_one=False))
+    tenth = len(select_stratified(y, probe.tuning_share, seed=(options.seed, 2), keep_one=False))
     rows = options.epochs * (tenth * options.trials + len(x))
     side.update(
         validation_log_loss=report["validation_log_loss"], gflop=_training_gflop(rows, options),

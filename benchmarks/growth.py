@@ -45,9 +45,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.writing import facts_of, toml_of
-from zoo.files import shipped_only
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.writing import extract_facts, format_card_toml
+from zoo.files import use_shipped_only
 from zoo.results.values import COLUMNS
 
 N_CARDS, N_DATASETS = 1_000, 10
@@ -87,12 +87,12 @@ def commands(n_cards: int, home: Path) -> dict[str, list[str]]:
 
 def make_home(home: Path, n_cards: int) -> None:
     """Writes cards and rows of so many encoders."""
-    with shipped_only():
-        cards = catalogue()
+    with use_shipped_only():
+        cards = load_catalogue()
         models = [cards[name] for name in _MODELS if name in cards]
     texts = []
     for model in models:
-        facts = facts_of(model) | {"released": "not published"}
+        facts = extract_facts(model) | {"released": "not published"}
         facts["weights"] |= {
             "url": "zoo:SHA", "sha256": "SHA", "size_bytes": 1_000_000, "same_file_as": "not applicable",
             "mirrors": [], "companions": [], "format": "safetensors", "converter": "zoo",
@@ -100,7 +100,7 @@ def make_home(home: Path, n_cards: int) -> None:
             "authors_url": "not published", "authors_availability": "not published", "revision": "not applicable",
         }  # fmt: skip
         facts["reported"] = dict.fromkeys(facts["reported"], "not published")
-        texts.append(toml_of("NAME", facts, comment="Made by benchmarks/growth.py.", family=model.family))
+        texts.append(format_card_toml("NAME", facts, comment="Made by benchmarks/growth.py.", family=model.family))
     rows = home / "results" / "measured"
     rows.mkdir(parents=True)
     for number in range(n_cards):

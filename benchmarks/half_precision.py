@@ -23,13 +23,13 @@ import numpy as np
 
 import zoo
 from zoo.datasets import open_images
-from zoo.evaluation.evaluating import probe_maker
-from zoo.evaluation.layers import drawn
+from zoo.evaluation.evaluating import build_probe_maker
+from zoo.evaluation.layers import subsample_images
 from zoo.evaluation.measuring import label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.features import Features, featurise, load_features
-from zoo.features.origin import stored_as
-from zoo.files import replaced
+from zoo.features.origin import format_storage
+from zoo.files import replace_file
 
 ENCODERS = ("pocket_simclr_rn_shapes", "pocket_dino_vit_shapes", "pocket_mae_vit_shapes", "pocket_sup_rn_shapes")
 KINDS = ("float32", "stored", "bfloat16", "float16")
@@ -38,7 +38,7 @@ SETTINGS = ("5-shot", "30-shot", "full")
 
 def stored(features: Features, folder: Path, kind: str) -> tuple[Features, int]:
     """The features as they are read from shards of a type, and the bytes of their rows' files."""
-    precision = stored_as(features.origin.precision, kind)
+    precision = format_storage(features.origin.precision, kind)
     place = replace(features, origin=replace(features.origin, precision=precision)).save(folder)
     n_bytes = sum(path.stat().st_size for path in place.glob("shard-*"))
     read = load_features(place)
@@ -52,7 +52,7 @@ def measured(encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: i
     parts: dict[str, dict[str, Features]] = {kind: {} for kind in KINDS}
     n_bytes = {"float32": 0, "float16": 0}
     for part, whole, n in (("train", data.train, n_train), ("val", data.val, n_test)):
-        some = drawn(whole, n, seed=0) if n < len(whole) else whole
+        some = subsample_images(whole, n, seed=0) if n < len(whole) else whole
         for precision in ("bfloat16", "float16"):
             parts[precision][part] = featurise(network, preprocess, some, name=encoder, precision=precision)
         features = featurise(network, preprocess, some, name=encoder)
@@ -64,7 +64,7 @@ def measured(encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: i
         runs: dict[str, list[Any]] = {kind: [] for kind in parts}
         for seed in range(1 if name == "full" else n_seeds):
             for kind, both in parts.items():
-                make = probe_maker(PROTOCOLS["zoo-logistic-3"], device="cpu", seed=0)
+                make = build_probe_maker(PROTOCOLS["zoo-logistic-3"], device="cpu", seed=0)
                 runs[kind].append(measure(both["train"], both["val"], label_setting(name), seed=seed, probe=make))
         errors = {kind: [run.error_percent for run in several] for kind, several in runs.items()}
         changed = {
@@ -136,7 +136,7 @@ def main() -> None:
             f"from {min(differences):+.3f} to {max(differences):+.3f}"
         )
     if options.out is not None:
-        with replaced(options.out) as file:
+        with replace_file(options.out) as file:
             file.write(json.dumps(found, indent=1).encode())
 
 

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import zoo
 from zoo.datasets import open_images
-from zoo.looking.looking import look, sample_of
 from zoo.looking.showing import write_look
+from zoo.looking.visualization import draw_image_sample, look
 
 BATCH = 32
 
@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    images = sample_of(open_images("shapes:classes=10,train=200,val=1000,size_px=128").val, asked.images, seed=0)
+    images = draw_image_sample(
+        open_images("shapes:classes=10,train=200,val=1000,size_px=128").val, asked.images, seed=0
+    )
     load = partial(zoo.load, pretrained=False, px=asked.px)
     encoder, preprocess = load(asked.encoder)
     network: Any = encoder.backbone

@@ -18,7 +18,7 @@ import numpy as np
 from prettytable import PrettyTable
 from sklearn.linear_model import LogisticRegression
 
-from zoo.choosing.comparing import FACTORS, label_curve, label_parts
+from zoo.choosing.comparing import FACTORS, draw_label_parts, measure_label_curve
 
 N, DIM, CLASSES = 640, 20, 5
 N_AGAIN, N_KNOWN = 5, 20_000
@@ -65,9 +65,9 @@ def main() -> None:
         for repeat in range(options.repeats):
             x, y = drawn(N, spread, random)
             x_test, y_test = drawn(options.test, spread, random)
-            curve = label_curve(
+            curve = measure_label_curve(
                 "planted",
-                label_parts(y, np.arange(N), None),
+                draw_label_parts(y, np.arange(N), None),
                 x,
                 y,
                 x_test,

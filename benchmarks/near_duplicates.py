@@ -25,8 +25,8 @@ from PIL import Image, ImageEnhance
 import zoo
 from zoo.datasets import open_images
 from zoo.evaluation.label_free import intrinsic_dimension
-from zoo.evaluation.nearest import nearest as nearest_rows
-from zoo.evaluation.retrieval import N_NEAR, near_pairs, nearest
+from zoo.evaluation.nearest_neighbours import find_nearest as nearest_rows
+from zoo.evaluation.retrieval import N_NEAR, find_near_pairs, nearest
 
 SETS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "Gaussian": lambda g: g.standard_normal((300, 6)),
@@ -68,7 +68,7 @@ def planted(dataset: str, encoder_id: str) -> dict[str, Any]:
 
     def pairs(z: np.ndarray) -> set[tuple[int, ...]]:
         rows, distances = nearest(z, z, N_NEAR)
-        return {tuple(pair) for pair in near_pairs(np.sqrt(distances), rows, np.arange(len(z)))[0].tolist()}
+        return {tuple(pair) for pair in find_near_pairs(np.sqrt(distances), rows, np.arange(len(z)))[0].tolist()}
 
     true, found = {(row, 400 + number) for number, row in enumerate(originals)}, pairs(x)
     first = nearest(x, x, 1)[0][400:, 0].tolist()
@@ -88,11 +88,11 @@ def clean(name: str, n_sets: int) -> dict[str, Any]:
     for seed in range(n_sets):
         z = SETS[name](np.random.default_rng(seed))
         distances, rows = nearest_rows(z, N_NEAR)
-        within += len(near_pairs(distances, rows, np.arange(len(z)))[0]) > 0
+        within += len(find_near_pairs(distances, rows, np.arange(len(z)))[0]) > 0
         np.random.default_rng(seed).shuffle(z)
         apart = np.linalg.norm(z[:100, None] - z[None, 100:], axis=2)
         rows = np.argsort(apart, axis=1)[:, :N_NEAR]
-        between += len(near_pairs(np.take_along_axis(apart, rows, axis=1), rows)[0]) > 0
+        between += len(find_near_pairs(np.take_along_axis(apart, rows, axis=1), rows)[0]) > 0
     return {"rows": name, "sets": n_sets, "with pairs": within, "with pairs between parts": between}
 
 

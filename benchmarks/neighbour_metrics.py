@@ -37,9 +37,9 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.neighbors import KNeighborsClassifier
 
-from zoo.evaluation.label_free.clusters import cluster_learnability, kmeans
+from zoo.evaluation.label_free.clusters import cluster_learnability, fit_kmeans
 from zoo.evaluation.label_free.dimension import intrinsic_dimension
-from zoo.evaluation.nearest import nearest
+from zoo.evaluation.nearest_neighbours import find_nearest
 
 
 def drawn(n: int, dim: int, n_groups: int, seed: int) -> np.ndarray:
@@ -102,7 +102,7 @@ def two_nn(z: np.ndarray, repeats: int) -> dict[str, Any]:
     """Intrinsic dimension, and the search that it rests on."""
     sides: dict[str, Callable[[], Any]] = {
         "ours": lambda: intrinsic_dimension(z).value,
-        "our search": lambda: nearest(z, 2)[1],
+        "our search": lambda: find_nearest(z, 2)[1],
         "ours, float64 features": lambda: intrinsic_dimension(z.astype(np.float64)).value,
     }
     if find_spec("skdim"):
@@ -148,7 +148,7 @@ def clustering(z: np.ndarray, n_clusters: int, n_seeds: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {"ours": [], "scikit-learn": []}
     iterations: dict[str, list[int]] = {"ours": [], "scikit-learn": []}
     for seed in range(n_seeds):
-        taken, _, mine = timed(lambda seed=seed: kmeans(unit, n_clusters, seed=seed))
+        taken, _, mine = timed(lambda seed=seed: fit_kmeans(unit, n_clusters, seed=seed))
         seconds["ours"].append(taken)
         taken, _, other = timed(lambda seed=seed: KMeans(n_clusters, n_init=1, random_state=seed).fit(unit))
         seconds["scikit-learn"].append(taken)
@@ -169,10 +169,10 @@ def clustering(z: np.ndarray, n_clusters: int, n_seeds: int) -> dict[str, Any]:
 def _large(n: int, dim: int, answer: Any) -> None:
     """In a process of its own: seconds, and the most memory beyond that of the features."""
     z = drawn(n, dim, 100, 0)
-    nearest(z[:300], 2)  # what libraries take at their first use is not the search's
+    find_nearest(z[:300], 2)  # what libraries take at their first use is not the search's
     Path("/proc/self/clear_refs").write_text("5")  # what making the features took is not the search's, either
     before = _most_memory()
-    seconds, _, _ = timed(lambda: nearest(z, 2))
+    seconds, _, _ = timed(lambda: find_nearest(z, 2))
     beside = _most_memory() - before
     answer.put({"rows": n, "seconds": seconds, "features MB": z.nbytes / 1e6, "beside them MB": beside})
 

@@ -27,8 +27,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import cost_of
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import find_cost
 
 ENCODERS = ("sup_efficientnet_lite0", "sup_rn50", "dino_vitS16", "mae_vitB16", "clip_rn50")
 
@@ -38,10 +38,10 @@ def measured(name: str, batch_size: int) -> dict[str, float]:
     import torch
 
     from zoo.encoders import build_encoder
-    from zoo.encoders.costs import followed
+    from zoo.encoders.costs import track_memory
 
     torch.set_num_threads(1)
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     encoder, px = build_encoder(card, device="cpu"), card.preprocess.crop_px
     with torch.no_grad():
         encoder(torch.zeros(1, 3, px, px))
@@ -50,10 +50,10 @@ def measured(name: str, batch_size: int) -> dict[str, float]:
     with torch.no_grad():
         encoder(images)
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    cost = cost_of(card)
+    cost = find_cost(card)
     assert cost is not None
     counted = cost.fixed_bytes + batch_size * cost.activation_bytes
-    return {"counted": counted, "followed": followed(encoder, images).peak_bytes, "process": grown}
+    return {"counted": counted, "followed": track_memory(encoder, images).peak_bytes, "process": grown}
 
 
 def main(arguments: list[str]) -> int:

@@ -44,8 +44,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.preparing import AS_THEY_ARE
 from zoo.evaluation.protocols import PROTOCOLS
+from zoo.evaluation.scaling import AS_THEY_ARE
 
 C_RANGE = (1e-5, 1e5)
 _SETTLE = 1.0  # seconds that waiting threads may spin after a product, in the way of whoever comes next

@@ -50,15 +50,15 @@ import torch
 from benchmarks.featurise import jpegs
 from tests.shard_files import tar
 from zoo.datasets import ImageData, open_images
-from zoo.execution.executor import Executor, Outcome, PartOf, Resources
+from zoo.execution.executor import Executor, PartExecutor, Resources, WorkResult
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.execution.ray_cluster import Ray
-from zoo.features.items import Setting, alone, compute_item, plan
-from zoo.features.running import asked_for, run_features
+from zoo.features.running import build_run_spec, run_features
 from zoo.features.store import INDEX, load_features
-from zoo.progress import Silent
-from zoo.storage import place_at
+from zoo.features.work_items import FeatureRunSettings, compute_item, make_items, split_by_encoder
+from zoo.progress import SilentProgress
+from zoo.storage import resolve_place
 
 ROOT = Path(__file__).resolve().parent.parent
 POCKET = (
@@ -78,12 +78,12 @@ ENVIRONMENT = {
 
 def random_resnet(name: str) -> tuple[torch.nn.Module, Any]:
     """A ResNet-50 with random weights, and its preprocessing."""
-    from zoo.cards.catalogue import catalogue
+    from zoo.cards.catalogue import load_catalogue
     from zoo.encoders import build_encoder
     from zoo.encoders.preprocess import build_preprocess
 
     torch.manual_seed(0)
-    card = catalogue()["simclr_rn50"]
+    card = load_catalogue()["simclr_rn50"]
     return build_encoder(card).eval(), build_preprocess(card.preprocess)
 
 
@@ -98,13 +98,13 @@ class Watched:
 
     executor: Executor
     began: float = 0.0
-    outcomes: list[tuple[float, Outcome[Any, Any]]] = field(default_factory=list)
+    outcomes: list[tuple[float, WorkResult[Any, Any]]] = field(default_factory=list)
 
     @property
     def n_workers(self) -> int:
         return self.executor.n_workers
 
-    def map_unordered(self, function: Any, work: Iterable[Any], resources: Resources) -> Iterator[Outcome[Any, Any]]:
+    def map_unordered(self, function: Any, work: Iterable[Any], resources: Resources) -> Iterator[WorkResult[Any, Any]]:
         self.began = time.monotonic()
         with closing(self.executor.map_unordered(function, work, resources)) as found:  # type: ignore[type-var]
             for outcome in found:
@@ -146,9 +146,9 @@ class Images:
         self.source = partial(open_images, f"webdataset:{folder}")
         self.data: ImageData = self.source()
 
-    def setting(self, place: Path, *, load: Any = None, shard_size: int) -> Setting:
+    def setting(self, place: Path, *, load: Any = None, shard_size: int) -> FeatureRunSettings:
         fingerprints = {"train": self.data.train.fingerprint, "val": self.data.val.fingerprint}
-        return Setting(
+        return FeatureRunSettings(
             source=self.source, place=str(place), fingerprints=fingerprints, load=load, shard_size=shard_size
         )
 
@@ -167,13 +167,13 @@ def featurised(
 ) -> Ran:
     """The features of some encoders at a place, by an executor, which stays open; stops after so many items."""
     setting = images.setting(place, load=load, shard_size=shard_size)
-    asked = asked_for(setting, names, images.data, parts, resources=ONE)
+    asked = build_run_spec(setting, names, images.data, parts, resources=ONE)
     watched = Watched(executor if stop_after is None else _Stopping(executor, stop_after))
-    with Journal(place_at(place), asked, engine="benchmark", n_workers=executor.n_workers, part=part) as journal:
-        shared = watched if part is None else PartOf(watched, *part)
+    with Journal(resolve_place(place), asked, engine="benchmark", n_workers=executor.n_workers, part=part) as journal:
+        shared = watched if part is None else PartExecutor(watched, *part)
         report = None
         with suppress(_Stopped):
-            report = run_features(setting, names, images.data, parts, shared, journal, Silent(), resources=ONE)
+            report = run_features(setting, names, images.data, parts, shared, journal, SilentProgress(), resources=ONE)
     ended = [when for when, _ in watched.outcomes]
     return Ran(
         seconds=max(ended, default=0.0),
@@ -202,7 +202,7 @@ class _Stopping:
     def n_workers(self) -> int:
         return self.executor.n_workers
 
-    def map_unordered(self, function: Any, work: Iterable[Any], resources: Resources) -> Iterator[Outcome[Any, Any]]:
+    def map_unordered(self, function: Any, work: Iterable[Any], resources: Resources) -> Iterator[WorkResult[Any, Any]]:
         with closing(self.executor.map_unordered(function, work, resources)) as found:  # type: ignore[type-var]
             for number, outcome in enumerate(found, 1):
                 yield outcome
@@ -368,7 +368,7 @@ def seconds_an_image(bench: Bench) -> float:
     images = bench.images(24, 2)
     torch.set_num_threads(1)
     setting = images.setting(bench.new(), load=random_resnet, shard_size=12)
-    first, second = plan(setting, [RESNET], images.data, ["train"])
+    first, second = make_items(setting, [RESNET], images.data, ["train"])
     compute_item(setting, first)
     began = time.perf_counter()
     compute_item(setting, second)
@@ -387,10 +387,10 @@ def decoding(bench: Bench) -> dict[str, Any]:
         for number in range(rounds + 1):
             for side in walls:
                 setting = images.setting(bench.new(), shard_size=n)
-                item = plan(setting, POCKET[:n_encoders], images.data, ["train"])[number % 2]
+                item = make_items(setting, POCKET[:n_encoders], images.data, ["train"])[number % 2]
                 assert len(item.encoders) == n_encoders
                 began, before = time.perf_counter(), time.process_time()
-                for one in [item] if side == "once" else alone(item):
+                for one in [item] if side == "once" else split_by_encoder(item):
                     compute_item(setting, one)
                 if number:
                     walls[side].append(time.perf_counter() - began)

@@ -32,8 +32,8 @@ import simpy
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import Cost, cost_of, memory_bytes
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import Cost, estimate_memory, find_cost
 
 MEASURED = Path(__file__).resolve().parent / "scale.json"
 SHARD_SIZE = 1024  # images an item
@@ -305,8 +305,8 @@ class Planned:
 def population(most_gflops: float, n: int = N_ENCODERS) -> list[Planned]:
     """Encoders with up to a billion parameters, evenly over the alphabet of all that cost no more."""
     found = []
-    for name, card in sorted(catalogue().items()):
-        cost, dim = cost_of(card), card.representation.dim
+    for name, card in sorted(load_catalogue().items()):
+        cost, dim = find_cost(card), card.representation.dim
         if cost is None or not isinstance(dim, int):
             continue
         if cost.parameter_bytes <= 4e9 and 0 < cost.gflops <= most_gflops:
@@ -315,7 +315,7 @@ def population(most_gflops: float, n: int = N_ENCODERS) -> list[Planned]:
 
 
 def groups_of(encoders: Sequence[Planned], *, group_bytes: float, precision: str) -> list[list[Planned]]:
-    """Encoders of one preprocessing, as many as fit into memory together, as :func:`zoo.features.items.plan` has it."""
+    """Encoders of one preprocessing, as many as fit into memory; see :func:`zoo.features.work_items.make_items`."""
     by_preprocess: dict[str, list[Planned]] = defaultdict(list)
     for encoder in encoders:
         by_preprocess[encoder.preprocess].append(encoder)
@@ -324,7 +324,7 @@ def groups_of(encoders: Sequence[Planned], *, group_bytes: float, precision: str
         group: list[Planned] = []
         taken = 0.0
         for member in sorted(members, key=lambda one: one.name):
-            alive = memory_bytes(member.cost, 64, precision) - member.cost.parameter_bytes  # type: ignore[arg-type]
+            alive = estimate_memory(member.cost, 64, precision) - member.cost.parameter_bytes  # type: ignore[arg-type]
             if group and (taken + member.cost.parameter_bytes + alive > group_bytes or len(group) == MOST):
                 groups.append(group)
                 group, taken = [], 0.0

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.site.building import MAKERS
 from zoo.site.contents import gather
-from zoo.site.rendering import File, Renderer
+from zoo.site.rendering import File, SiteRenderer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -73,7 +73,7 @@ def timed_files(without: Sequence[str]) -> tuple[list[File], dict[str, float]]:
     start = time.perf_counter()
     contents = gather()
     seconds = {"reading cards and results": time.perf_counter() - start}
-    renderer, files = Renderer(contents), list[File]()
+    renderer, files = SiteRenderer(contents), list[File]()
     for name, make in MAKERS.items():
         if name in without:
             continue

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from zoo.evaluation.label_free.rank import alpha_req, correlation_rank, feature_rank, rankme, spectrum_of
+from zoo.evaluation.label_free.rank import alpha_req, compute_spectrum, correlation_rank, feature_rank, rankme
 from zoo.features import Features, Origin, load_features
 
 RELATIVE_ERROR = 1e-5
@@ -136,7 +136,7 @@ def read(folder: str) -> dict[str, Any]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     start = time.perf_counter()
-    of = spectrum_of(load_features(folder).x)
+    of = compute_spectrum(load_features(folder).x)
     values = {
         "rankme": rankme(of),
         "feature_rank": feature_rank(of),

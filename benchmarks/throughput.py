@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.throughput import Fit, Network, by_rates, ends, log_ratios, networks, rates_of, scaled_log_ratios
 from zoo.cards.costs import Cost
-from zoo.cards.throughput import devices, speeds
+from zoo.cards.throughput import list_devices, load_speeds
 
 SCALED_BY = ("resnet50", 224)
 
@@ -78,8 +78,8 @@ def left_out_networks() -> None:
     for what, group in groups.items():
         print(f"\none {what} left out: median and 90th percentile of errors, percent; in 100 intervals")
         print(f"{'':20}{'n':>5}" + "".join(f"{name:>20}" for name in FITS))
-        for device in devices():
-            known = networks(speeds()[device.name])
+        for device in list_devices():
+            known = networks(load_speeds()[device.name])
             cells = []
             for fit in FITS.values():
                 found = log_ratios(known, fit, group)
@@ -93,8 +93,8 @@ def left_out_networks() -> None:
 def other_sizes() -> None:
     print("\nscaled from another size: median and 90th percentile of errors, percent")
     print(f"{'':20}{'n':>5}{'rates':>20}{'square of side':>20}")
-    for device in devices():
-        known = networks(speeds()[device.name])
+    for device in list_devices():
+        known = networks(load_speeds()[device.name])
         scaled = scaled_log_ratios(known, rates_of(known))
         squares = [
             math.log(one.row.images_per_s * one.cost.px**2 / (row.images_per_s * row.px**2))
@@ -107,9 +107,11 @@ def other_sizes() -> None:
 def left_out_devices() -> None:
     rates = {
         device.name: {
-            (name, row.px): math.log(row.images_per_s) for name, rows in speeds()[device.name].items() for row in rows
+            (name, row.px): math.log(row.images_per_s)
+            for name, rows in load_speeds()[device.name].items()
+            for row in rows
         }
-        for device in devices()
+        for device in list_devices()
     }
     common = sorted(set.intersection(*map(set, rates.values())))
     print(

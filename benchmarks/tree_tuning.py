@@ -50,13 +50,13 @@ from zoo.analysis.trees import (
     FIXED,
     ROUNDS,
     Tuned,
-    drawn_folds,
-    fold_errors,
+    compute_fold_errors,
+    draw_folds,
+    list_rows_outside,
     number_of_workers,
-    others,
-    out_of_fold,
-    sample_of,
-    suggested,
+    predict_out_of_fold,
+    select_sample,
+    suggest_settings,
     tune,
 )
 
@@ -69,9 +69,9 @@ class Target:
 
     def __init__(self, outcome: str, seed: int) -> None:
         self.outcome, self.seed = outcome, seed
-        self.sample = sample_of(study_table(), outcome, "few")
-        self.folds = drawn_folds(self.sample.n, N_FOLDS, seed=seed, draw=0)
-        self.pairs = [(others(self.sample.n, fold), fold) for fold in self.folds]
+        self.sample = select_sample(study_table(), outcome, "few")
+        self.folds = draw_folds(self.sample.n, N_FOLDS, seed=seed, draw=0)
+        self.pairs = [(list_rows_outside(self.sample.n, fold), fold) for fold in self.folds]
         self.matrix = xgboost.DMatrix(self.sample.x, label=self.sample.y)
 
     def theirs(self, settings: dict[str, Any], n_threads: int | None = None) -> float:
@@ -83,8 +83,8 @@ class Target:
 
     def ours(self, settings: dict[str, Any]) -> float:
         """Mean fold RMSE by the zoo, in this process with one thread."""
-        predictions = out_of_fold(self.sample, settings, [self.folds], seed=self.seed, n_workers=1)
-        return float(fold_errors(self.sample.y, predictions[0], self.folds).mean())
+        predictions = predict_out_of_fold(self.sample, settings, [self.folds], seed=self.seed, n_workers=1)
+        return float(compute_fold_errors(self.sample.y, predictions[0], self.folds).mean())
 
 
 _targets: dict[str, Target] = {}  # of a worker
@@ -158,7 +158,7 @@ def _their_search(target: Target, n_trials: int) -> dict[str, float]:
     best, at_best = float("inf"), 0.0
     for _ in range(n_trials):
         trial = search.ask()
-        settings = {"rounds": trial.suggest_categorical("rounds", ROUNDS), **suggested(trial)}
+        settings = {"rounds": trial.suggest_categorical("rounds", ROUNDS), **suggest_settings(trial)}
         error = target.theirs(settings)
         search.tell(trial, error)
         if error < best:
@@ -169,7 +169,7 @@ def _their_search(target: Target, n_trials: int) -> dict[str, float]:
 
 def _random_settings(seed: int) -> dict[str, Any]:
     trial = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed)).ask()
-    return {"rounds": trial.suggest_categorical("rounds", ROUNDS), **suggested(trial)}
+    return {"rounds": trial.suggest_categorical("rounds", ROUNDS), **suggest_settings(trial)}
 
 
 @contextmanager

@@ -72,14 +72,14 @@ def main() -> int:
         for variable in ("ZOO_CACHE", "ZOO_HOME"):
             os.environ[variable] = str(Path(private, variable))
         import zoo
-        from zoo.cards.catalogue import catalogue
+        from zoo.cards.catalogue import load_catalogue
         from zoo.encoders import build_empty_encoder
         from zoo.loading import obtain
 
         file = Path(private, "vissl.torch")
         checkpoint(file)
         zoo.load("simclr_rn50", weights=file)
-        card = catalogue()["simclr_rn50"]
+        card = load_catalogue()["simclr_rn50"]
         encoder = build_empty_encoder(card)
         found = obtain(card, encoder, weights=str(file))
         bare = build_empty_encoder(card)

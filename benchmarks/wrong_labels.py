@@ -28,7 +28,7 @@ from unittest import mock
 import numpy as np
 
 from zoo.datasets import open_images
-from zoo.evaluation.evaluating import evaluations_folder, featurise_data
+from zoo.evaluation.evaluating import featurise_data, get_evaluations_folder
 from zoo.features import Features
 from zoo.looking import mistakes
 
@@ -54,14 +54,14 @@ def features_of(images: str, encoder: str, root: Path) -> Features:
 def out_of_sample(features: Features, y: np.ndarray, seed: int) -> tuple[mistakes.WrongLabels, np.ndarray]:
     """Wrong labels as the zoo finds them, and the probabilities that it finds them by."""
     kept: list[np.ndarray] = []
-    ranked = mistakes.contradicted
+    ranked = mistakes.find_contradicted
 
     def watched(p: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, int]:
         kept.append(p)
         return ranked(p, labels)
 
     names = list(map(str, range(len(y))))
-    with mock.patch.object(mistakes, "contradicted", watched):
+    with mock.patch.object(mistakes, "find_contradicted", watched):
         found = mistakes.find_wrong_labels(replace(features, y=y, names=names), seed=seed)
     return found, kept[0]
 
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, default=None, help="where features are kept")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    root = options.features or evaluations_folder()
+    root = options.features or get_evaluations_folder()
     rows = []
     for images, encoder in CASES:
         features = features_of(images, encoder, root)

@@ -20,25 +20,25 @@ from statistics import fmean as mean_of
 from statistics import stdev
 from typing import Any, get_type_hints
 
-from zoo.cards.catalogue import catalogue, read_card_files
-from zoo.cards.finding import Family, families
-from zoo.cards.licences import LICENCES, licence_ids
-from zoo.cards.reading import expectation
+from zoo.cards.catalogue import load_catalogue, read_card_files
+from zoo.cards.descriptions import read_meanings
+from zoo.cards.licences import LICENCES, parse_licence_ids
+from zoo.cards.reading import describe_expected
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
-from zoo.cards.wording import meanings
+from zoo.cards.search import Family, list_families
 from zoo.choosing import wording
 from zoo.choosing.choosing import choose
 from zoo.errors import ZooError
-from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
+from zoo.evaluation.curves.recipe import TASKS, Recipe, TransferTask, describe_recipe, format_base_protocol
 from zoo.evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
-from zoo.evaluation.label_free.catalogue import protocol_row
-from zoo.evaluation.protocols import protocols_table
+from zoo.evaluation.label_free.catalogue import format_protocol_row
+from zoo.evaluation.protocols import format_protocols_table
 from zoo.results import reported_values
-from zoo.results.derived import measured_encoders
-from zoo.results.reading import checksums_text
-from zoo.results.rows import means_over_seeds, measurements
+from zoo.results.derived import find_measured_encoders
+from zoo.results.reading import format_checksums
+from zoo.results.rows import average_over_seeds, measurements
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS, TRANSFERABILITY_SCORES, FeatureMetric
-from zoo.studies.running import studies
+from zoo.studies.running import list_studies
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "results/CHECKSUMS"
@@ -73,15 +73,15 @@ def families_at_a_glance() -> str:
         "| training | families | encoders | measured | commercial use allowed | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    cards, measured = catalogue(), measured_encoders(catalogue())
+    cards, measured = load_catalogue(), find_measured_encoders(load_catalogue())
     for mode, heading in _MODES.items():
         members = [encoder for encoder, its in cards.column("objective.mode").items() if its == mode]
-        found = sorted(families(cards, members), key=lambda one: -len(one.encoders))
+        found = sorted(list_families(cards, members), key=lambda one: -len(one.encoders))
         if found:
             rows.append(
                 f"| {heading.lower()} | {_in_short([one.name for one in found])} {_counts(members, measured)} |"
             )
-    everything = f"**{len(families(cards)):,} families**"
+    everything = f"**{len(list_families(cards)):,} families**"
     rows.append(f"| **all** | {everything} {_counts(list(cards), measured, bold='**')} |")
     return "\n".join(rows)
 
@@ -92,7 +92,7 @@ def _in_short(names: Sequence[str]) -> str:
 
 
 def _counts(members: Sequence[str], measured: Collection[str], *, bold: str = "") -> str:
-    cards = catalogue()
+    cards = load_catalogue()
     n_measured = sum(encoder in measured for encoder in members)
     n_commercial = sum(cards.column("commercial_use")[encoder] == "yes" for encoder in members)
     n_open = sum(cards.column("weights.availability")[encoder] == "open" for encoder in members)
@@ -101,7 +101,7 @@ def _counts(members: Sequence[str], measured: Collection[str], *, bold: str = ""
 
 def families_counts() -> str:
     """How many encoders there are of which kind, a line each fact."""
-    cards = catalogue()
+    cards = load_catalogue()
     facts = {
         "images": "pretraining.domain",
         "architecture": "architecture.family",
@@ -119,9 +119,9 @@ def families_counts() -> str:
 
 def families_tables() -> str:
     """A section each way of training, with a row a family: counts, architectures, images, use, access, paper."""
-    cards, measured, files = catalogue(), measured_encoders(catalogue()), _files_by_family()
+    cards, measured, files = load_catalogue(), find_measured_encoders(load_catalogue()), _files_by_family()
     by_mode: dict[str, list[Family]] = defaultdict(list)
-    for family in families(cards):
+    for family in list_families(cards):
         known = family.known("objective.mode")
         by_mode[known[0] if known else "other"].append(family)
     sections = []
@@ -149,7 +149,7 @@ def _family_row(family: Family, measured: Collection[str], files: Sequence[str])
         _told(family, "commercial_use"),
         _told(family, "licence.weights"),
         _told(family, "weights.availability"),
-        _in_short(list(dict.fromkeys(_paper(catalogue()[encoder]) for encoder in family.encoders))),
+        _in_short(list(dict.fromkeys(_paper(load_catalogue()[encoder]) for encoder in family.encoders))),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -192,7 +192,7 @@ def fields_table() -> str:
         hints = get_type_hints(hint)
         for field in fields(hint):
             dotted = f"{part}.{field.name}"
-            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted], meanings()[dotted]))
+            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted], read_meanings()[dotted]))
     return "\n".join(rows)
 
 
@@ -202,7 +202,7 @@ def _field_row(dotted: str, takes: str, columns: list[Any], meaning: str) -> str
 
 
 def _takes(hint: Any) -> str:
-    text = expectation(hint)
+    text = describe_expected(hint)
     words = " or one of the words " + ", ".join(repr(reason.value) for reason in Missing)
     return text.replace(words, " †").replace("'", "`")
 
@@ -220,9 +220,9 @@ def _paper(card: EncoderCard) -> str:
 def licences_table() -> str:
     """One row a licence of weights or code that a card names."""
     of_weights, named = Counter[str](), set()
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         for count, fact in ((True, card.licence.weights), (False, card.licence.code)):
-            ids = [] if isinstance(fact, Missing) else list(licence_ids(fact))
+            ids = [] if isinstance(fact, Missing) else list(parse_licence_ids(fact))
             named.update(ids)
             of_weights.update(ids if count else ())
     rows = ["| licence | weights of | commercial use | in plain words |", "|---|--:|---|---|"]
@@ -239,7 +239,7 @@ def studies_table() -> str:
     rows = ["| study | question |", "|---|---|"]
     rows += [
         f"| [{study.name}]({study.path.name}{'/' * study.path.is_dir()}) | {study.question} |"
-        for study in studies().values()
+        for study in list_studies().values()
     ]
     return "\n".join(rows)
 
@@ -271,9 +271,9 @@ def feature_metrics_table(metrics: Mapping[str, FeatureMetric]) -> str:
     return "\n".join(rows)
 
 
-def curve_protocol_row(task: Task) -> str:
+def curve_protocol_row(task: TransferTask) -> str:
     """One row for learning curves of a task: what is trained, with every option of the recipe and every rule."""
-    settings = recipe_dict(Recipe())
+    settings = describe_recipe(Recipe())
     rules = settings.pop("rules")
     options = "; ".join(f"{name} {json.dumps(value)}" for name, value in settings.items())
     told = "; ".join(f"{name}: {rule}" for name, rule in rules.items())
@@ -281,13 +281,13 @@ def curve_protocol_row(task: Task) -> str:
         f"learning curve, {task.meaning}: encoder and {task.decoder}, trained by the {task.loss}, or a control of the "
         f"same architecture. {told}"
     )
-    return f"| `{base_protocol(task)}` | {meaning} | Recipe: {options} |"
+    return f"| `{format_base_protocol(task)}` | {meaning} | Recipe: {options} |"
 
 
 def all_protocols_table() -> str:
     """Those of probes, those of metrics of features, and those of learning curves."""
-    of_features = map(protocol_row, FEATURE_PROTOCOLS)
-    return "\n".join([protocols_table(), *of_features, *map(curve_protocol_row, TASKS.values())])
+    of_features = map(format_protocol_row, FEATURE_PROTOCOLS)
+    return "\n".join([format_protocols_table(), *of_features, *map(curve_protocol_row, TASKS.values())])
 
 
 def reported_protocols_table() -> str:
@@ -325,7 +325,7 @@ def protocol_differences() -> str:
     """By how much two protocols differ on encoders that have both, by data set and risk, from results/."""
     rows = ["| the second less the first | images | risk | encoders with both | mean | standard deviation | range |"]
     rows.append("|---|---|---|--:|--:|--:|---|")
-    means = means_over_seeds(measurements(metrics=sorted({metric for metric, _ in _COMPARED})))
+    means = average_over_seeds(measurements(metrics=sorted({metric for metric, _ in _COMPARED})))
     for first, second in _PAIRS:
         before = len(rows)
         for dataset in dict.fromkeys(mean.dataset for mean in means):
@@ -385,7 +385,7 @@ def choice_of_digits() -> str:
     """What the example of ``zoo choose`` answers, without what depends on the device."""
     choice = choose("digits", encoders=_CHOSEN_FROM, device="cpu")
     places = [place for place, header in enumerate(wording.HEADERS) if header not in _OF_DEVICES]
-    table = [[row[place] for place in places] for row in (wording.HEADERS, *wording.ranked_rows(choice))]
+    table = [[row[place] for place in places] for row in (wording.HEADERS, *wording.list_ranked_rows(choice))]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     right = [place in wording.NUMBERS for place in places]
     lines = [
@@ -396,7 +396,7 @@ def choice_of_digits() -> str:
         for row in table
     ]
     said = [line for text in wording.answer(choice) for line in textwrap.wrap(text, 120, break_long_words=False)]
-    return "\n".join(["```", wording.title_of(choice), "", *lines, "", *said, "```"])
+    return "\n".join(["```", wording.describe_choice(choice), "", *lines, "", *said, "```"])
 
 
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
@@ -447,7 +447,7 @@ def main() -> None:
 
 def _renew_all() -> None:
     renewed = {file: render((ROOT / file).read_text(), parts) for file, parts in GENERATED.items()}
-    renewed[CHECKSUMS] = checksums_text()
+    renewed[CHECKSUMS] = format_checksums()
     for file, new in renewed.items():
         path = ROOT / file
         is_fresh = path.is_file() and path.read_text() == new

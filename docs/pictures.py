@@ -21,20 +21,20 @@ from matplotlib.patches import Rectangle
 
 import zoo
 from scripts.look_pictures import photographs
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
 from zoo.datasets import open_images
 from zoo.errors import ZooError
-from zoo.evaluation.evaluating import Request, evaluate, evaluations_folder, featurise_data
-from zoo.evaluation.keeping import keep_probe
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data, get_evaluations_folder
+from zoo.evaluation.refit import keep_probe
 from zoo.looking.components import component_colours, patch_similarity
 from zoo.looking.mistakes import mistakes_of
-from zoo.looking.showing import heat
-from zoo.results.reported import preferred_numbers
+from zoo.looking.showing import convert_to_heat
+from zoo.results.reported import select_preferred_accuracies
 from zoo.site.contents import gather
-from zoo.site.expected import Standing, standings
-from zoo.site.first_page import FARTHEST, KINDS, kind_of
+from zoo.site.expected import SiteError, compute_site_errors
+from zoo.site.first_page import FARTHEST, KINDS, classify_network
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 INK, SOFT, FAINT = "#1b1f24", "#57606a", "#c9d0d8"
@@ -44,10 +44,10 @@ COLOURS = {"self": "#c65300", "text": "#0072b2", "labels": "#5b6470"}
 def error_against_size() -> Figure:
     """Error on ImageNet-1K against the number of parameters: found by a linear probe, or expected without one."""
     contents = gather()
-    _, known = standings(contents)
+    _, known = compute_site_errors(contents)
     cards = {name: contents.entries[name].card for name in known}
     drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= FARTHEST}
-    reported = preferred_numbers()
+    reported = select_preferred_accuracies()
     probed = {
         name
         for name, one in drawn.items()
@@ -57,7 +57,7 @@ def error_against_size() -> Figure:
     figure, axes = _sheet(9.0, 4.7)
     for kind, colour in COLOURS.items():
         for is_probed in (False, True):
-            names = [name for name in drawn if kind_of(cards[name]) == kind and (name in probed) == is_probed]
+            names = [name for name in drawn if classify_network(cards[name]) == kind and (name in probed) == is_probed]
             axes.scatter(
                 [_size(cards[name]) * 10 ** _apart(name) for name in names if name not in front],
                 [drawn[name].error for name in names if name not in front],
@@ -99,7 +99,7 @@ def _size(card: EncoderCard) -> float:
     return math.nan if isinstance(n, Missing) else float(n)
 
 
-def _front(known: dict[str, Standing], cards: dict[str, EncoderCard]) -> list[str]:
+def _front(known: dict[str, SiteError], cards: dict[str, EncoderCard]) -> list[str]:
     """Encoders that no other beats in error with as few parameters, the smallest first."""
     best: list[str] = []
     for name in sorted(known, key=lambda name: (_size(cards[name]), known[name].error)):
@@ -108,12 +108,12 @@ def _front(known: dict[str, Standing], cards: dict[str, EncoderCard]) -> list[st
     return best
 
 
-def _best_below(front: list[str], known: dict[str, Standing], cards: dict[str, EncoderCard], most: float) -> float:
+def _best_below(front: list[str], known: dict[str, SiteError], cards: dict[str, EncoderCard], most: float) -> float:
     return min(known[name].error for name in front if _size(cards[name]) <= most)
 
 
 def _named(
-    axes: Axes, front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing], probed: set[str]
+    axes: Axes, front: list[str], cards: dict[str, EncoderCard], known: dict[str, SiteError], probed: set[str]
 ) -> None:
     """Names of the line below it, where they touch no other, the best first."""
     canvas = FigureCanvasAgg(axes.get_figure(root=True))
@@ -134,7 +134,7 @@ def _named(
 
 def choosing() -> Figure:
     """Encoders of the pocket, and two of today's small ones, in a race on scikit-learn's digits."""
-    names = [name for name in catalogue() if name.startswith("pocket_") and name.endswith("_shapes")]
+    names = [name for name in load_catalogue() if name.startswith("pocket_") and name.endswith("_shapes")]
     choice = choose("digits", encoders=[*names, "sup_efficientnet_lite0", "sup_efficientnet_lite1"], time_s=None)
     standings = [one for one in choice.race.standings if one.error is not None][:10]
     figure, axes = _sheet(6.2, 3.4)
@@ -166,7 +166,7 @@ def measuring() -> Figure:
     train, test = (part.subset(range(n), split=part.split) for part, n in ((whole.train, 3000), (whole.val, 1000)))
     data = replace(whole, name="fashion-mnist-3k", train=train, val=test)
     request = Request(settings=("full",), neighbours=False)
-    features = featurise_data("sup_efficientnet_lite0", data, root=evaluations_folder())
+    features = featurise_data("sup_efficientnet_lite0", data, root=get_evaluations_folder())
     measured = evaluate(features["train"], features["val"], request)
     probe = keep_probe(measured, request).probe
     found = mistakes_of(features["train"], features["val"], probe, protocol=measured.protocols.errors)
@@ -211,7 +211,7 @@ def looking() -> Figure:
             maps = encoder.maps(torch.stack([preprocess(image) for image in images.images]), layer=layer).numpy()  # type: ignore[operator]
         columns.append((words, list(component_colours(maps)[0])))
     mark = maps.shape[2] // 2, maps.shape[3] // 2
-    columns.append(("similar to the marked patch", list(heat(patch_similarity(maps, 1, mark)))))
+    columns.append(("similar to the marked patch", list(convert_to_heat(patch_similarity(maps, 1, mark)))))
     figure = Figure(figsize=(9.0, 4.2), facecolor="white", layout="constrained")
     grid = figure.subplots(2, len(columns))
     for column, (words, tiles) in enumerate(columns):

@@ -2,7 +2,8 @@
 
 They are bundled, so that nothing has to be rendered at run time; this script is where they come from, and a test holds
 them to it, pixel by pixel. All arithmetic is on whole numbers, which every machine gets right alike. Run it after a
-change here, and then count up ``_FORMAT`` in ``zoo/drift.py``, for recordings of other images cannot be compared.
+change here, and then count up ``_FORMAT`` in ``zoo/regression_check.py``, for recordings of other images cannot be
+compared.
 
 Each image has what a change of preprocessing shows in: texture, fine rings, thin lines and hard edges for the resize,
 other modes than RGB for the conversion, other shapes than a square for the crop.

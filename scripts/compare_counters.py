@@ -233,12 +233,12 @@ def count_ours() -> dict[str, int]:
     """What the zoo counts, operations of an image."""
     import torch
 
-    from zoo.encoders.costs import cost_of_network
+    from zoo.encoders.costs import compute_network_cost
 
     found = {}
     for name, build in networks().items():
         with torch.device("meta"):
-            found[name] = round(1e9 * cost_of_network(build().eval(), PX).gflops)
+            found[name] = round(1e9 * compute_network_cost(build().eval(), PX).gflops)
     return found
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from zoo.cards.blocks import COLUMNS, TABLE, options_text, read_blocks
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import Transformer, transformer
-from zoo.encoders.taps import stages_of
-from zoo.files import content_folder, replaced
+from zoo.cards.blocks import COLUMNS, TABLE, format_options, read_blocks
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import Transformer, infer_transformer
+from zoo.encoders.intermediate_features import detect_stages
+from zoo.files import get_content_folder, replace_file
 
 
 def is_known(network: Transformer | None) -> bool:
@@ -25,13 +25,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the table is another")
     arguments = parser.parse_args()
-    path, found = content_folder("metadata") / TABLE, {}
+    path, found = get_content_folder("metadata") / TABLE, {}
     before = read_blocks(path)
-    for card in catalogue().values():
-        key = card.architecture.backbone, options_text(card.architecture.options)
-        if key in found or (is_known(transformer(card)) and key not in before):  # others' depths are of the table
+    for card in load_catalogue().values():
+        key = card.architecture.backbone, format_options(card.architecture.options)
+        if key in found or (is_known(infer_transformer(card)) and key not in before):  # others' depths are of the table
             continue
-        found[key] = stages = stages_of(card)
+        found[key] = stages = detect_stages(card)
         print(*key, "not readable" if stages is None else stages.as_text(), file=sys.stderr)
     known = {key: stages for key, stages in sorted(found.items()) if stages is not None}
     if arguments.check:
@@ -43,7 +43,7 @@ def main() -> int:
     lines = ["\t".join(COLUMNS)]
     for (backbone, options), stages in known.items():
         lines.append("\t".join((backbone, options, "yes" if stages.pools_last else "no", stages.as_text())))
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
     return 0
 

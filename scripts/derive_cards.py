@@ -53,14 +53,14 @@ from zoo.cards.schema import LAYERS, EncoderCard
 from zoo.cards.timm_facts import (
     PADDED,
     SIZES,
-    coarse_name,
-    exact_name,
-    family_of,
-    native_px_of,
-    patch_px_of,
-    preprocess_of,
-    registers_of,
-    spdx,
+    count_registers,
+    format_coarse_name,
+    format_exact_name,
+    get_native_px,
+    get_patch_px,
+    infer_architecture_family,
+    read_preprocess,
+    resolve_spdx_id,
 )
 from zoo.encoders.build import build_backbone
 from zoo.encoders.encoder import Encoder, build_pooling
@@ -147,12 +147,12 @@ def of_config(name: str) -> Facts:
         weights = {"url": config.url, "format": "torch pickle"}
     facts: Facts = {
         "architecture": {"backbone": f"timm:{name.partition('.')[0]}"},
-        "preprocess": preprocess_of(config),
+        "preprocess": read_preprocess(config),
         "weights": weights,
     }
     if config.crop_mode == "border":
         weights["note"] = PADDED
-    if config.hf_hub_id and (licence := spdx(config.license)):
+    if config.hf_hub_id and (licence := resolve_spdx_id(config.license)):
         facts["licence"] = {"timm": licence}
     return facts
 
@@ -181,19 +181,21 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
     if (measured := output_dim(encoder, crop_px)) != dim:
         raise SystemExit(f"{backbone} gives {measured} features at {crop_px} px as {layer!r}, expected {dim}.")
     arch = _timms_name(backbone, stated)
-    family = family_of(arch, module)
+    family = infer_architecture_family(arch, module)
     if family == "other":
         raise SystemExit(f"{backbone} is of a family that timm_facts does not know; add its module of timm there.")
     has_patches = family in ("vit", "hybrid")
-    patch_px = patch_px_of(module) if has_patches else None
-    name = coarse_name(arch, family)
+    patch_px = get_patch_px(module) if has_patches else None
+    name = format_coarse_name(arch, family)
     architecture: Facts = {
         "family": family,
         "name": name,
-        "exact": exact_name(name, layer, patch_px=patch_px, n_registers=registers_of(module) if has_patches else None),
+        "exact": format_exact_name(
+            name, layer, patch_px=patch_px, n_registers=count_registers(module) if has_patches else None
+        ),
         "patch_size_px": patch_px or NONE,
-        "n_registers": registers_of(module) if has_patches else NONE,
-        "native_px": native_px_of(module) or NONE,
+        "n_registers": count_registers(module) if has_patches else NONE,
+        "native_px": get_native_px(module) or NONE,
         "size_step_px": _step(encoder, crop_px) or NONE,
         "n_parameters": sum(parameter.numel() for parameter in encoder.parameters()),
         "backbone": backbone,
@@ -217,7 +219,7 @@ def _default_options(backbone: str, stated: Facts, layer: str, crop_px: int) -> 
         options["class_token"] = False
     if layer == "avg" and module.global_pool == "avg":
         options["global_pool"] = "avg"  # a norm after the pooling stays there
-    if "dynamic_img_size" in accepted and crop_px % patch_px_of(module) == 0:
+    if "dynamic_img_size" in accepted and crop_px % get_patch_px(module) == 0:
         options["dynamic_img_size"] = True
     return options
 

@@ -3,7 +3,7 @@
     python scripts/derive_costs.py [--fresh | --check]
 
 A row a network: encoders that share backbone, options, features and size of images share it. Each is run on tensors
-without content (:func:`zoo.encoders.costs.computed_cost`), which takes a second whatever its size; no weights are
+without content (:func:`zoo.encoders.costs.compute_card_cost`), which takes a second whatever its size; no weights are
 needed.
 
 Networks that are in the table stay as they are, so that a run which was interrupted goes on; those of no card go away.
@@ -23,12 +23,12 @@ import sys
 import time
 from dataclasses import asdict
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import COLUMNS, costs_table, network_key, read_costs
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import COLUMNS, compute_network_key, locate_costs_table, read_costs
 from zoo.cards.schema import EncoderCard
-from zoo.encoders.costs import computed_cost
+from zoo.encoders.costs import compute_card_cost
 from zoo.errors import BuildError, MissingExtra
-from zoo.files import replaced
+from zoo.files import replace_file
 
 SAVED_EVERY_S = 20.0
 
@@ -38,13 +38,13 @@ Row = dict[str, str]
 def row_of(card: EncoderCard) -> Row:
     """The row of a card's network."""
     about = {
-        "network": network_key(card),
+        "network": compute_network_key(card),
         "backbone": card.architecture.backbone,
         "layer": card.representation.layer,
         "px": str(card.preprocess.crop_px),
     }
     try:
-        numbers = {name: str(value) for name, value in asdict(computed_cost(card)).items()}
+        numbers = {name: str(value) for name, value in asdict(compute_card_cost(card)).items()}
         return dict.fromkeys(COLUMNS, "") | numbers | about
     except (BuildError, MissingExtra) as error:
         return dict.fromkeys(COLUMNS, "") | about | {"unknown": " ".join(str(error).split())}
@@ -60,7 +60,7 @@ def write(rows: dict[str, Row], encoders: dict[str, list[str]]) -> None:
     writer.writerows(
         sorted(rows.values(), key=lambda row: (row["backbone"], int(row["px"]), row["layer"], row["network"]))
     )
-    with replaced(costs_table()) as file:
+    with replace_file(locate_costs_table()) as file:
         file.write(text.getvalue().encode())
 
 
@@ -72,10 +72,10 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     networks: dict[str, EncoderCard] = {}
     encoders: dict[str, list[str]] = {}
-    for card in catalogue().values():
-        networks.setdefault(network_key(card), card)
-        encoders.setdefault(network_key(card), []).append(card.id)
-    known = {} if options.fresh else read_costs(costs_table())
+    for card in load_catalogue().values():
+        networks.setdefault(compute_network_key(card), card)
+        encoders.setdefault(compute_network_key(card), []).append(card.id)
+    known = {} if options.fresh else read_costs(locate_costs_table())
     rows = {key: row for key, row in known.items() if key in networks and not row["unknown"]}
     if options.check:
         missing, left_over = networks.keys() - known.keys(), known.keys() - networks.keys()
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
             saved_s = time.monotonic()
     write(rows, encoders)
     without = [row for row in rows.values() if row["unknown"]]
-    print(f"{len(networks)} networks of {len(catalogue())} encoders, {len(without)} of them without numbers")
+    print(f"{len(networks)} networks of {len(load_catalogue())} encoders, {len(without)} of them without numbers")
     return 0
 
 

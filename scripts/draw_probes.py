@@ -23,14 +23,14 @@ from matplotlib import rc_context
 from numpy.typing import NDArray
 
 from zoo.datasets import open_images
-from zoo.evaluation.drawing import legend_below, letter, new_figure, style
-from zoo.evaluation.evaluating import evaluations_folder, featurise_data, probe_maker
+from zoo.evaluation.drawing import draw_legend_below, make_figure, use_style, write_panel_letters
+from zoo.evaluation.evaluating import build_probe_maker, featurise_data, get_evaluations_folder
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.measuring import N_SEEDS, divide, label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.features import Features
-from zoo.files import replaced
-from zoo.studies.figure_svg import svg_of
+from zoo.files import replace_file
+from zoo.studies.figure_svg import render_figure_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -87,7 +87,7 @@ def errors_by_c(train: Features, test: Features, *, values: Sequence[float], n_s
 
 def drawn(of: Directions, errors: Mapping[str, Floats], values: Sequence[float]) -> Drawing:
     """Both panels."""
-    drawing, (left, right) = new_figure(width=_WIDTH, height=3.9, n_columns=2)
+    drawing, (left, right) = make_figure(width=_WIDTH, height=3.9, n_columns=2)
     ranks = np.arange(1, min(len(of.variance), N_SHOWN) + 1)
     left.bar(ranks, of.variance[: len(ranks)], color="#888888", label="share of all variance")
     left.plot(ranks, of.between[: len(ranks)], "o", color="#E69F00", label="between-class share of its variance")
@@ -101,8 +101,8 @@ def drawn(of: Directions, errors: Mapping[str, Floats], values: Sequence[float])
     right.set_xlabel("C [inverse penalty on prepared features]")
     right.set_ylabel("Test error [%], lower is better")
     right.set_ylim(0, None)
-    letter([left, right], ["Directions of the features", "Ten labels a class"])
-    legend_below(drawing, right, n_columns=len(errors))
+    write_panel_letters([left, right], ["Directions of the features", "Ten labels a class"])
+    draw_legend_below(drawing, right, n_columns=len(errors))
     return drawing
 
 
@@ -110,7 +110,7 @@ def drawn(of: Directions, errors: Mapping[str, Floats], values: Sequence[float])
 def on_a_page() -> Iterator[None]:
     """The style of all figures, with type as large as that of the page around it."""
     with (
-        style(),
+        use_style(),
         rc_context({"font.size": 10, "legend.fontsize": 9.5, "lines.markersize": 6} | dict.fromkeys(_TYPE, 10)),
     ):
         yield
@@ -121,7 +121,7 @@ def main() -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
     parser.add_argument("--out", type=Path, default=docs / "probes.svg", metavar="FILE")
     out: Path = parser.parse_args().out
-    features = featurise_data(ENCODER, open_images(IMAGES), root=evaluations_folder())
+    features = featurise_data(ENCODER, open_images(IMAGES), root=get_evaluations_folder())
     train, test = features["train"], features["val"]
     of = directions(np.asarray(train.x, np.float64), train.y)
     errors = errors_by_c(train, test, values=VALUES, n_seeds=N_SEEDS)
@@ -134,15 +134,19 @@ def main() -> None:
     for protocol in ("zoo-logistic-2", PROTOCOL):
         runs = [
             measure(
-                train, test, label_setting(SETTING), seed=seed, probe=probe_maker(PROTOCOLS[protocol], device="cpu")
+                train,
+                test,
+                label_setting(SETTING),
+                seed=seed,
+                probe=build_probe_maker(PROTOCOLS[protocol], device="cpu"),
             )
             for seed in range(N_SEEDS)
         ]
         chosen = [run.report.get("preparation", PREPARATIONS[0]) for run in runs]
         print(f"{protocol}: {sum(run.error_percent for run in runs) / len(runs):.1f} %, chose {', '.join(chosen)}")
     with on_a_page():
-        svg = svg_of(drawn(of, errors, VALUES), name="probes")
-    with replaced(out) as file:
+        svg = render_figure_svg(drawn(of, errors, VALUES), name="probes")
+    with replace_file(out) as file:
         file.write(svg.encode())
 
 

@@ -5,12 +5,12 @@ Log odds of an error, beyond the share of wrong labels where that is known, are 
     difficulty of the task + scale * (ability + effects of images, labels and protocol) + effect of who measured + noise
 
 A task is a data set with a protocol and a number of labels; its difficulty is free. Ability is that of a linear probe
-with all labels of ImageNet-1K: a sum of normal effects of what encoders have in common (:mod:`zoo.analysis.traits`).
-Every protocol on a data set has a scale of its own, so that one number is translated into another by a straight line;
-linear probes share theirs, and on ImageNet-1K it is 1. Lines of other protocols on ImageNet-1K are those of encoders
-that have both numbers (:func:`lines`); a protocol without such encoders is not used there. Zero-shot numbers of
-ImageNet-1K have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
-protocol) says nothing of the encoder.
+with all labels of ImageNet-1K: a sum of normal effects of what encoders have in common
+(:mod:`zoo.analysis.covariates`). Every protocol on a data set has a scale of its own, so that one number is translated
+into another by a straight line; linear probes share theirs, and on ImageNet-1K it is 1. Lines of other protocols on
+ImageNet-1K are those of encoders that have both numbers (:func:`lines`); a protocol without such encoders is not used
+there. Zero-shot numbers of ImageNet-1K have no effects of labels, and what texts, neighbours or attention change by
+themselves (effects of the protocol) says nothing of the encoder.
 
 The effects are crossed, so the model is one Gaussian (:class:`Model`): standard deviations of effects, noises and
 scales are estimated by maximum marginal likelihood with weak priors, everything else by conditioning.
@@ -32,13 +32,13 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.stats import theilslopes
 
-from zoo.analysis.traits import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
-from zoo.analysis.traits import place_of_labels as label_place
-from zoo.cards.gates import images_for
+from zoo.analysis.covariates import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, find_covariates
+from zoo.analysis.covariates import compute_label_place as label_place
+from zoo.cards.gated_access import get_image_domains
 from zoo.cards.schema import EncoderCard
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.derived import summaries
-from zoo.results.evidence import Dataset, datasets
+from zoo.results.evidence import Dataset, list_datasets
 from zoo.results.reported import reported_numbers
 from zoo.results.reported_values import TOP_1, ReportedNumber
 from zoo.results.values import IMAGENET, SETTINGS
@@ -151,7 +151,7 @@ def observations(cards: Mapping[str, EncoderCard]) -> list[Observation]:
             if error > 0:
                 one = Observation(name, IMAGENET, MEASURED, label_place(setting.n_labels / 1_000), error / 100, "here")
                 found[name, one.task] = one
-    known = datasets()
+    known = list_datasets()
     names = {one.title.casefold(): one for one in known.values()} | {one.id: one for one in known.values()}
     for number in sorted(reported_numbers(), key=_comes_later):
         dataset = names.get(_CALLED.get(number.dataset, number.dataset).casefold())
@@ -318,7 +318,7 @@ class Model:
     ) -> None:
         self.cards, self.known = cards, list(known)
         self.effects = effects or Effects({}, {}, {})
-        self._traits = {name: traits_of(card) for name, card in cards.items()}
+        self._traits = {name: find_covariates(card) for name, card in cards.items()}
         self._codes: dict[str, dict[object, int]] = {}
 
     def _code(self, kind: str, value: object) -> int:
@@ -328,7 +328,7 @@ class Model:
 
     def design(self, known: Sequence[Observation | Target]) -> _Design:
         """Of observations, or of what is to be expected of a linear probe."""
-        domains = {name: one.domain for name, one in datasets().items()}
+        domains = {name: one.domain for name, one in list_datasets().items()}
         traits = [self._traits[one.encoder] for one in known]
         of = {
             name: np.array(
@@ -337,7 +337,7 @@ class Model:
             for name in ("encoder", *TRAITS)
         }
         seen = [one if isinstance(one, Observation) else None for one in known]
-        special = [images_for(self.cards[one.encoder]) for one in known]
+        special = [get_image_domains(self.cards[one.encoder]) for one in known]
         kinds_of = [one.domain if isinstance(one, Target) else domains[one.dataset] for one in known]
         of["home"] = np.array([float(kind in own) for kind, own in zip(kinds_of, special, strict=True)])
         of["px"] += [one.px if one else 0.0 for one in seen]
@@ -556,7 +556,7 @@ class LeftOut:
 
 def shipped_effects() -> Effects:
     """Those of ``results/expected.toml``."""
-    document = tomllib.loads((content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads((get_content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
     sd = {(trait, scope): one for trait, scopes in document["sd"].items() for scope, one in scopes.items()}
     scale = {(dataset, protocol): one for protocol, some in document["scales"].items() for dataset, one in some.items()}
     return Effects(sd, document["noise"], scale)

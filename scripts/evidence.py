@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from decimal import Decimal
 from pathlib import Path
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.results.reported_values import EVIDENCE_COLUMNS, METRICS
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "evidence"
@@ -117,7 +117,7 @@ def kind_of(row: dict[str, str], dataset: str) -> tuple[str, str, str, str]:
 
 
 def main(numbers: Path, openclip: Path, probes: Path) -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     encoders = {(one["origin"], one["origin_model"]): one for one in table(FOLDER / "encoders.tsv")}
     datasets = {
         tuple(name.split(":", 1)): one["id"]

@@ -36,15 +36,15 @@ from scripts.error_model import (
     observations,
     shipped_effects,
 )
-from zoo.analysis.traits import traits_of
-from zoo.cards.catalogue import catalogue
-from zoo.cards.gates import images_for
+from zoo.analysis.covariates import find_covariates
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.gated_access import get_image_domains
 from zoo.choosing.expectations import BASIS_CODES
-from zoo.results.evidence import datasets
+from zoo.results.evidence import list_datasets
 from zoo.results.values import IMAGENET
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-CARDS = {name: card for name, card in catalogue().items() if not card.is_untrained}
+CARDS = {name: card for name, card in load_catalogue().items() if not card.is_untrained}
 SHARE_OF_ZERO_SHOT = 0.2  # of encoders without few-shot numbers, in the fit
 
 
@@ -84,7 +84,7 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
     usual = float(np.exp(np.mean(logarithms)))
     by_domain: dict[str, list[float]] = defaultdict(list)
     for name, one in found.items():
-        by_domain[datasets()[name].domain].append(one["odds"])
+        by_domain[list_datasets()[name].domain].append(one["odds"])
     everything = [odds for some in by_domain.values() for odds in some]
     apart = float(np.std(everything, ddof=1))
     for domain, some in by_domain.items():
@@ -119,7 +119,7 @@ def fewest_labels(known: list[Observation]) -> dict[str, float]:
     places: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for one in known:
         if one.protocol in (MEASURED, LINEAR, FEW_SHOT):
-            traits = traits_of(CARDS[one.encoder])
+            traits = find_covariates(CARDS[one.encoder])
             of = places[str(traits["objective"])]
             of[str(traits["weights"])] = max(of[str(traits["weights"])], one.labels)
     ordered = {name: sorted(of.values(), reverse=True) for name, of in places.items()}
@@ -134,7 +134,7 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     mean, sd = model.home()
     lines += [f"home = [{mean:.3f}, {sd:.3f}]  # what encoders of special images add on theirs, and its deviation"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
-    probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]
+    probes = [math.log(one["scale"]) for name, one in found.items() if name in list_datasets() and name != IMAGENET]
     lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of data sets")
     lines += ["[fewest_labels]  # by objective, place of the fewest with which three networks were probed"]
     lines += [*(f'"{name}" = {place:.4f}' for name, place in sorted(fewest_labels(known).items())), ""]
@@ -178,7 +178,7 @@ def held_out(model: Model) -> dict[tuple[str, str], list[tuple[str, float]]]:
     left, known = model.left_out(), model.known
     networks: dict[str, list[int]] = defaultdict(list)
     for place, one in enumerate(known):
-        networks[str(traits_of(CARDS[one.encoder])["weights"])].append(place)
+        networks[str(find_covariates(CARDS[one.encoder])["weights"])].append(place)
     found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
     for rows in networks.values():
         linear = {i for i in rows if (known[i].scaled_by, known[i].protocol, known[i].labels) == (ANCHOR, LINEAR, 0)}
@@ -228,7 +228,7 @@ def write_table(model: Model, known: list[Observation]) -> None:
     """Writes expected.tsv."""
     names = sorted(CARDS)
     wanted, _ = difficulties(model)
-    domains = {name: one.domain for name, one in datasets().items()}
+    domains = {name: one.domain for name, one in list_datasets().items()}
     columns = sorted(wanted, key=lambda name: (name in domains, name != "overall", name))
     targets = []
     for column in columns:
@@ -264,7 +264,7 @@ def of_labels(model: Model, names: list[str], bases: dict[str, str], factor: lis
     together, n = model.expect_together(targets), len(names)
     change = np.block([[np.eye(n), np.zeros((n, n))], [-np.eye(n) / few, np.eye(n) / few]])
     together = change @ together @ change.T
-    some = [i for i, name in enumerate(names) if bases[name] != "kin" and not images_for(CARDS[name])]
+    some = [i for i, name in enumerate(names) if bases[name] != "kin" and not get_image_domains(CARDS[name])]
     values, vectors = np.linalg.eigh(together[np.ix_(some, some)])
     values, vectors = values[: -N_SHARED - 1 : -1], vectors[:, : -N_SHARED - 1 : -1]
     shared = together[:n, some] @ vectors / np.sqrt(values)
@@ -278,7 +278,7 @@ def of_labels(model: Model, names: list[str], bases: dict[str, str], factor: lis
 
 def within(together: np.ndarray, names: list[str]) -> np.ndarray:
     """The mean covariance of encoders of a family, for each encoder; 0 where it is alone."""
-    families = np.array([traits_of(CARDS[name])["family"] for name in names])
+    families = np.array([find_covariates(CARDS[name])["family"] for name in names])
     found = np.zeros(len(names))
     for family in {*families}:
         of = np.flatnonzero(families == family)

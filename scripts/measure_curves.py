@@ -19,9 +19,9 @@ from pathlib import Path
 
 from zoo.evaluation.curves.data import transfer_data
 from zoo.evaluation.curves.models import candidate
-from zoo.evaluation.curves.report import CurveRequest, learning_curves, rows_of_curves
+from zoo.evaluation.curves.report import CurveRequest, learning_curves, make_curve_rows
 from zoo.evaluation.curves.training import Training
-from zoo.files import cache_folder, content_folder
+from zoo.files import get_cache_folder, get_content_folder
 from zoo.results.recording import record
 
 ENCODERS = (
@@ -45,8 +45,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(CURVES)}; all unless given")
     parser.add_argument("--processes", type=int, default=2, help="runs at once, each on one thread")
-    parser.add_argument("--scratch", type=Path, default=cache_folder() / "curves", help="where finished runs are kept")
-    parser.add_argument("--out", type=Path, default=content_folder("results") / "measured", help="folder of the rows")
+    parser.add_argument(
+        "--scratch", type=Path, default=get_cache_folder() / "curves", help="where finished runs are kept"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=get_content_folder("results") / "measured", help="folder of the rows"
+    )
     options = parser.parse_args()
     unknown = set(options.tasks) - CURVES.keys()
     if unknown:
@@ -64,7 +68,7 @@ def main() -> None:
             how=Training(device="cpu"),
             n_processes=options.processes,
         )
-        n_new = record(rows_of_curves(report, source="measured"), folder=options.out).n_new
+        n_new = record(make_curve_rows(report, source="measured"), folder=options.out).n_new
         print(f"{choice}: {n_new} new rows, {time.perf_counter() - begun:.0f} s", flush=True)
         for curve in report.curves:
             gained = curve.improvement

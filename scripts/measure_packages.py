@@ -16,18 +16,18 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.datasets import ImageData, array_images, open_images, pixels_of
 from zoo.evaluation.evaluating import (
     Request,
     evaluate,
-    evaluations_folder,
     featurise_data,
-    rows_of_evaluation,
-    runs_folder,
+    get_evaluations_folder,
+    get_runs_folder,
+    make_evaluation_rows,
 )
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.recording import record
 
 NAME = "fashionmnist-10k"
@@ -36,7 +36,7 @@ N_IMAGES = {"train": 10_000, "val": 2_000}  # a decomposition needs more images 
 
 def packaged() -> list[EncoderCard]:
     """Every encoder whose weights come in a package."""
-    return [card for card in catalogue().values() if str(card.weights.url).startswith("package:")]
+    return [card for card in load_catalogue().values() if str(card.weights.url).startswith("package:")]
 
 
 def fashion_mnist(folder: Path) -> ImageData:
@@ -54,8 +54,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="encoders; all whose weights come in packages unless given")
     parser.add_argument("--fashion-mnist", type=Path, help="folder of its four .gz files; left out unless given")
-    parser.add_argument("--scratch", type=Path, default=evaluations_folder(), help="folder of features and probes")
-    parser.add_argument("--out", type=Path, default=content_folder("results") / "measured", help="folder of the rows")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and probes")
+    parser.add_argument(
+        "--out", type=Path, default=get_content_folder("results") / "measured", help="folder of the rows"
+    )
     options = parser.parse_args()
     sets = [open_images("digits"), open_images("shapes")]
     if options.fashion_mnist:
@@ -64,9 +66,9 @@ def main() -> None:
         for data in sets if not options.names or card.id in options.names else ():
             start = time.perf_counter()
             features = featurise_data(card.id, data, root=options.scratch)
-            cache = runs_folder(options.scratch, card.id)
+            cache = get_runs_folder(options.scratch, card.id)
             evaluation = evaluate(features["train"], features["val"], Request(decompose=True), card=card, cache=cache)
-            n_new = record(rows_of_evaluation(evaluation), folder=options.out).n_new
+            n_new = record(make_evaluation_rows(evaluation), folder=options.out).n_new
             print(f"{data.name:16} {card.id:24} {n_new:3} new rows {time.perf_counter() - start:7.1f} s", flush=True)
 
 

@@ -21,20 +21,20 @@ from pathlib import Path
 
 from measure_packages import fashion_mnist
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.datasets import ImageData, open_images
 from zoo.evaluation.evaluating import (
     Request,
     evaluate,
-    evaluations_folder,
     featurise_data,
-    rows_of_evaluation,
-    runs_folder,
+    get_evaluations_folder,
+    get_runs_folder,
+    make_evaluation_rows,
 )
-from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_measured
+from zoo.evaluation.label_free.measuring import compute_metric_inputs, make_metric_rows, measure
 from zoo.features import Features
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.recording import record
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
@@ -46,7 +46,7 @@ N_CLUSTERS, K = (10, 20, 70, 200, 500), (1, 5, 20)
 
 def pocket() -> list[EncoderCard]:
     """Every encoder of the pocket."""
-    return [card for card in catalogue().values() if card.family == FAMILY]
+    return [card for card in load_catalogue().values() if card.family == FAMILY]
 
 
 def twin_of(card: EncoderCard, dataset: str) -> EncoderCard | None:
@@ -66,21 +66,21 @@ def measured(card: EncoderCard, data: ImageData, root: Path, out: Path) -> int:
     if twin is not None:
         supervised = featurise_data(twin.id, data, root=root, parts=("train",))["train"]
     request = Request(decompose=True, supervised=supervised)
-    kept = runs_folder(root, card.id)
+    kept = get_runs_folder(root, card.id)
     evaluation = evaluate(features["train"], features["val"], request, card=card, cache=kept)
-    return record(rows_of_evaluation(evaluation), folder=out).n_new
+    return record(make_evaluation_rows(evaluation), folder=out).n_new
 
 
 def label_free(card: EncoderCard, data: ImageData, target: ImageData, root: Path, out: Path) -> int:
     """Measures what needs no labels; the number of rows that are new."""
     names = [one.name for one in LABEL_FREE_METRICS.values() if one.needs != "pixels"]
     needs = {LABEL_FREE_METRICS[name].needs for name in names}
-    inputs = inputs_of(card.id, data, needs, target=target, n=N, q=Q, root=root)
+    inputs = compute_metric_inputs(card.id, data, needs, target=target, n=N, q=Q, root=root)
     found = list(measure(names, inputs))
     grid = [{"n_clusters": n_clusters, "k": k} for n_clusters in N_CLUSTERS for k in K]
     for setting in grid:
         found += measure(["cluster_learnability"], inputs, options={"cluster_learnability": setting})
-    return record(rows_of_measured(found, inputs), folder=out).n_new
+    return record(make_metric_rows(found, inputs), folder=out).n_new
 
 
 def main() -> None:
@@ -89,8 +89,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="encoders of the pocket; all unless given")
     parser.add_argument("--only", choices=["probes", "label-free"], help="what is measured; both unless given")
     parser.add_argument("--fashion-mnist", type=Path, help="folder of its four .gz files; left out unless given")
-    parser.add_argument("--scratch", type=Path, default=evaluations_folder(), help="folder of features and probes")
-    parser.add_argument("--out", type=Path, default=content_folder("results") / "measured", help="folder of the rows")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and probes")
+    parser.add_argument(
+        "--out", type=Path, default=get_content_folder("results") / "measured", help="folder of the rows"
+    )
     options = parser.parse_args()
     wanted = [card for card in pocket() if not options.names or card.id in options.names]
     sets = {name: open_images(name) for name in DATA_SETS}

@@ -22,20 +22,20 @@ from pathlib import Path
 
 import torch
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.datasets import ImageData, open_images
 from zoo.evaluation.evaluating import (
     Request,
     evaluate,
-    evaluations_folder,
     featurise_data,
-    rows_of_evaluation,
-    runs_folder,
+    get_evaluations_folder,
+    get_runs_folder,
+    make_evaluation_rows,
 )
-from zoo.evaluation.label_free.measuring import Measured, inputs_of, measure, rows_of_measured
-from zoo.files import content_folder
-from zoo.results.recording import Recorded, record
+from zoo.evaluation.label_free.measuring import MetricResult, compute_metric_inputs, make_metric_rows, measure
+from zoo.files import get_content_folder
+from zoo.results.recording import RecordedNumbers, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 FAMILY, OWN, OTHERS = "randomised", "fashion-mnist", ("digits", "shapes")
@@ -58,7 +58,7 @@ class Outcome:
 
 def cards() -> dict[str, EncoderCard]:
     """Every encoder of the family, twins among them."""
-    return {card.id: card for card in catalogue().with_unlisted.values() if card.family == FAMILY}
+    return {card.id: card for card in load_catalogue().with_unlisted.values() if card.family == FAMILY}
 
 
 def twin_of(card: EncoderCard) -> str:
@@ -70,9 +70,9 @@ def twin_of(card: EncoderCard) -> str:
 def measured(name: str, scratch: Path, out: Path, *, images: Callable[[str], ImageData] = open_images) -> Outcome:
     """Measures one encoder and records the rows below ``out``."""
     torch.set_num_threads(1)
-    start, card = time.perf_counter(), catalogue()[name]
-    recorded: list[Recorded] = []
-    kept = runs_folder(scratch, FAMILY)  # one for all, so that the probe of a twin is trained once
+    start, card = time.perf_counter(), load_catalogue()[name]
+    recorded: list[RecordedNumbers] = []
+    kept = get_runs_folder(scratch, FAMILY)  # one for all, so that the probe of a twin is trained once
     for place in (OWN, *OTHERS):
         data = images(place)
         features = featurise_data(name, data, root=scratch)
@@ -81,12 +81,12 @@ def measured(name: str, scratch: Path, out: Path, *, images: Callable[[str], Ima
             twin = featurise_data(twin_of(card), data, root=scratch, parts=("train",))["train"]
             request = Request(decompose=True, supervised=twin, n_subsets=N_SUBSETS, changed=PROBE)
         evaluation = evaluate(features["train"], features["val"], request, card=card, cache=kept)
-        recorded.append(record(rows_of_evaluation(evaluation), folder=out, differing="tell"))
+        recorded.append(record(make_evaluation_rows(evaluation), folder=out, differing="tell"))
     names = [one.name for one in LABEL_FREE_METRICS.values() if one.needs != "pixels"]
     needs = {LABEL_FREE_METRICS[one].needs for one in names}
-    inputs = inputs_of(name, images(OWN), needs, target=images(OTHERS[0]), n=N, q=Q, root=scratch)
+    inputs = compute_metric_inputs(name, images(OWN), needs, target=images(OTHERS[0]), n=N, q=Q, root=scratch)
     found = list(measure(names, inputs))
-    recorded.append(record(rows_of_measured(found, inputs), folder=out, differing="tell"))
+    recorded.append(record(make_metric_rows(found, inputs), folder=out, differing="tell"))
     return Outcome(
         encoder=name,
         n_new=sum(one.n_new for one in recorded),
@@ -96,7 +96,7 @@ def measured(name: str, scratch: Path, out: Path, *, images: Callable[[str], Ima
     )
 
 
-def refusals(found: Iterable[Measured]) -> tuple[str, ...]:
+def refusals(found: Iterable[MetricResult]) -> tuple[str, ...]:
     """A line for each reason why metrics have no value, with the metrics."""
     by_reason: dict[str, list[str]] = {}
     for one in found:
@@ -110,8 +110,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="encoders of the population; all but the twins unless given")
     parser.add_argument("--processes", type=int, default=2, help="how many at once, each on one thread")
-    parser.add_argument("--scratch", type=Path, default=evaluations_folder(), help="folder of features and probes")
-    parser.add_argument("--out", type=Path, default=content_folder("results") / FAMILY, help="folder of the rows")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and probes")
+    parser.add_argument("--out", type=Path, default=get_content_folder("results") / FAMILY, help="folder of the rows")
     options = parser.parse_args()
     family = cards()
     if unknown := [name for name in options.names if name not in family]:

@@ -36,18 +36,18 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.judging import Task, logistic_probe
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.scoring import Task, build_logistic_scorer
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
-from zoo.evaluation.evaluating import evaluations_folder, featurise_data
-from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, spectrum_of, stable_rank
+from zoo.evaluation.evaluating import featurise_data, get_evaluations_folder
+from zoo.evaluation.label_free.rank import compute_spectrum, matrix_entropy, nesum, rankme, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.transferability.components import centred_of
-from zoo.evaluation.transferability.leave_one_out import neighbour_predictions, ridge_of, ridge_predictions
+from zoo.evaluation.transferability.components import centre_labelled
+from zoo.evaluation.transferability.leave_one_out import fit_ridge, neighbour_predictions, ridge_predictions
 from zoo.evaluation.transferability.scores import gbc, h_score, logme, nleep, transrate
 from zoo.features import featurise
-from zoo.files import content_folder, replaced
+from zoo.files import get_content_folder, replace_file
 from zoo.loading import load
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package
@@ -70,7 +70,7 @@ def encoders() -> list[str]:
     """The pocket, and what comes in packages."""
     return [
         card.id
-        for card in catalogue().values()
+        for card in load_catalogue().values()
         if card.family == "pocket" or str(card.weights.url).startswith("package:")
     ]
 
@@ -99,7 +99,7 @@ def _fashion_mnist(folder: Path, scratch: Path) -> ImageData:
         for part in (data.train, data.val):
             parts[f"x_{part.split}"] = np.stack([np.asarray(part.images[place]) for place in range(FASHION_IMAGES)])
             parts[f"y_{part.split}"] = part.labels[:FASHION_IMAGES]
-        with replaced(path) as file:
+        with replace_file(path) as file:
             np.savez(file, **parts)
     return open_images(path, name=path.stem)
 
@@ -154,8 +154,8 @@ def ridge_squares(draw: Draw) -> Values:
 
     Allen's PRESS over the number of images, of which :func:`ridge_predictions` counts the errors.
     """
-    data = centred_of(draw.x, draw.y, least=3, needed_for="ridge")
-    fit = ridge_of(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    data = centre_labelled(draw.x, draw.y, least=3, needed_for="ridge")
+    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
     return {"ridge_squares": float(np.square(data.targets - fit.left_out).sum()) / len(data.y)}
 
 
@@ -189,7 +189,7 @@ def published_logme(draw: Draw) -> float:
 
 def spectrum(draw: Draw) -> Values:
     """Metrics that look at the spectrum of the features alone, which takes nearly all of their time."""
-    found = spectrum_of(draw.x)
+    found = compute_spectrum(draw.x)
     metrics = {"rankme": rankme, "nesum": nesum, "stable_rank": stable_rank, "matrix_entropy": matrix_entropy}
     return {name: float(metric(found)) for name, metric in metrics.items()}
 
@@ -213,7 +213,7 @@ JUDGES: dict[str, Judge] = {
 def truth(draw: Draw, cached: Cached) -> np.ndarray:
     """What the probe of ``zoo choose``, trained on all labels of the draw, predicts of the test part."""
     task = Task(y_train=draw.y, y_test=cached.y_test)
-    predict = logistic_probe(task, seed=draw.seed, device="cpu")("", np.arange(len(draw.y)), draw.x, draw.y)
+    predict = build_logistic_scorer(task, seed=draw.seed, device="cpu")("", np.arange(len(draw.y)), draw.x, draw.y)
     return np.asarray(predict(cached.x_test, np.arange(len(cached.x_test))))
 
 
@@ -269,7 +269,7 @@ def measure_cell(cell: Cell, features: dict[str, Cached], scratch: Path) -> None
             predicted = truth(draw, cached)
             one["values"]["truth"] = _error(predicted, cached.y_test)
             one["predictions"] = b64encode(predicted.astype(np.uint8).tobytes()).decode()
-    with replaced(_cell_file(scratch, cell)) as file:
+    with replace_file(_cell_file(scratch, cell)) as file:
         file.write(json.dumps(found).encode())
 
 
@@ -293,7 +293,7 @@ def seconds_of(cell: Cell, features: dict[str, Cached], scratch: Path) -> dict[s
             begun = time.process_time()
             truth(draw, cached) if judge == "truth" else JUDGES[judge](draw)
             found[name][judge] = time.process_time() - begun
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(json.dumps(found).encode())
     return found
 
@@ -316,7 +316,7 @@ def seconds_an_image(names: Sequence[str], sets: Sequence[ImageData], scratch: P
                 taken.setdefault((data.name, name), []).append((time.process_time() - begun) / n)
     for (data_name, name), values in taken.items():
         found.setdefault(data_name, {})[name] = float(np.median(values))
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(json.dumps(found).encode())
     return found
 
@@ -341,7 +341,7 @@ def write(sets: Sequence[ImageData], names: Sequence[str], n_seeds: int, scratch
         for name in names:
             numbers = [f"{found[name]['values'][column]:.7g}" for column in ("truth", *columns)]
             lines.append(",".join([*map(str, cell), name, *numbers]))
-    with replaced(out / "scores.csv.gz") as file:
+    with replace_file(out / "scores.csv.gz") as file:
         file.write(gzip.compress("\n".join([*lines, ""]).encode(), compresslevel=9, mtime=0))
     return len(cells)
 
@@ -356,7 +356,7 @@ def write_seconds(features: dict[str, dict[str, Cached]], scratch: Path, out: Pa
                 for judge in ("truth", *JUDGES):
                     middle = np.median([run[name][judge] for run in runs])
                     lines.append(f"{data},{budget},{name},{judge},{middle:.3g}")
-    with replaced(out / "seconds.csv") as file:
+    with replace_file(out / "seconds.csv") as file:
         file.write("\n".join([*lines, ""]).encode())
 
 
@@ -405,8 +405,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="encoders; all unless given, and only all are written")
     parser.add_argument("--fashion-mnist", type=Path, default=FASHION_MNIST, help="folder of its four .gz files")
-    parser.add_argument("--scratch", type=Path, default=evaluations_folder(), help="folder of features and scores")
-    parser.add_argument("--out", type=Path, default=content_folder("analysis") / STUDY, help="folder of the files")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and scores")
+    parser.add_argument("--out", type=Path, default=get_content_folder("analysis") / STUDY, help="folder of the files")
     parser.add_argument("--seeds", type=int, default=N_SEEDS, help="draws of the labels")
     parser.add_argument("--first", type=int, default=0, help="seed to begin with, for several processes at once")
     parser.add_argument("--minutes", type=float, help="ends after the cell that this time ends in; all unless given")
@@ -428,7 +428,7 @@ def main() -> None:
         print(f"{n_cells} cells written to {options.out}, {time.perf_counter() - begun:.0f} s", flush=True)
         if n_cells and not options.names:
             write_seconds(features, options.scratch, options.out)
-            with replaced(options.out / "provenance.toml") as file:
+            with replace_file(options.out / "provenance.toml") as file:
                 file.write(provenance(sets, names, options.seeds, options.scratch).encode())
 
 

@@ -57,13 +57,13 @@ from analysis.which_methods_find_the_effects.known_effects import (
     tree_answers,
     variance_inflation,
 )
-from zoo.analysis.randomised import randomised_population
-from zoo.analysis.table import StudyTable, one_thread, study_table
-from zoo.analysis.trees import tune_all, tuned_parameters, written_parameters
-from zoo.cards.catalogue import catalogue
-from zoo.files import content_folder, replaced
+from zoo.analysis.randomised import load_randomised_population
+from zoo.analysis.table import StudyTable, limit_to_one_thread, study_table
+from zoo.analysis.trees import read_tuned_parameters, tune_all, write_parameters
+from zoo.cards.catalogue import load_catalogue
+from zoo.files import get_content_folder, replace_file
 
-STUDY = content_folder("analysis") / "which_methods_find_the_effects"
+STUDY = get_content_folder("analysis") / "which_methods_find_the_effects"
 SEED = 20261125
 N_TRIALS, N_FOLDS = 50, 10  # of tuning, as for the published encoders
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "xgboost", "optuna")
@@ -132,25 +132,25 @@ def main() -> None:
 
 def tune(path: Path, n_workers: int) -> None:
     """Searches the settings of the trees of the randomised population."""
-    table = for_trees(randomised_table(randomised_population()))
+    table = for_trees(randomised_table(load_randomised_population()))
     found = tune_all(
         table, list(STUDY_OUTCOMES.values()), features=TREE_SET, n_trials=N_TRIALS, n_folds=N_FOLDS, n_workers=n_workers
     )
     rows = f"{len(table)} randomised encoders"
-    written_parameters(found.values(), path, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
+    write_parameters(found.values(), path, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
 
 
-@one_thread()
+@limit_to_one_thread()
 def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Path) -> dict[str, Any]:
     """All answers about one outcome in one scenario, as counts; from the scratch folder if they are there."""
-    population = randomised_population()
+    population = load_randomised_population()
     known = known_effects(population, outcome)
     column = known.outcome
     table = study_table() if scenario.published else randomised_table(population)
     parameters = (
-        tuned_parameters(column, TREE_SET)
+        read_tuned_parameters(column, TREE_SET)
         if scenario.published
-        else tuned_parameters(column, TREE_SET, path=out / "tuned_trees.toml")
+        else read_tuned_parameters(column, TREE_SET, path=out / "tuned_trees.toml")
     )
     key = [asdict(scenario), outcome, n_draws, SEED, known.values(certain_only=False), list(table.frame.index)]
     key += [known.residuals.tolist(), sorted(parameters.items()), code()]
@@ -176,7 +176,7 @@ def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Pat
         "together": [{**head, **asdict(one)} for one in found[1]],
         "residual_sd": float(known.residuals.std()),
     }
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(json.dumps(result).encode())
     return result
 
@@ -189,7 +189,7 @@ def code() -> str:
 
 def release_of(name: str) -> str:
     """The family of a card, which is one method or one release."""
-    return catalogue()[name].family
+    return load_catalogue()[name].family
 
 
 def release_share_of(table: StudyTable, outcome: str) -> float:
@@ -237,7 +237,7 @@ def write(out: Path, n_draws: int, parts: Sequence[Mapping[str, Any]]) -> None:
                [row for one in parts for row in one["fared"]])  # fmt: skip
     write_rows(out / "together.csv", ["scenario", "outcome", *(one.name for one in fields(FaredTogether))],
                [row for one in parts for row in one["together"]])  # fmt: skip
-    population = randomised_population()
+    population = load_randomised_population()
     tables = {"randomised": randomised_table(population), "published": study_table()}
     inflation = [
         {"encoders": name, "n_encoders": len(table), "question": question, "inflation": value}
@@ -266,7 +266,7 @@ def write(out: Path, n_draws: int, parts: Sequence[Mapping[str, Any]]) -> None:
         *(f"{json.dumps(name)} = {value:.4g}" for name, value in spreads.items()),
         "",
     ]
-    with replaced(out / "provenance.toml") as file:
+    with replace_file(out / "provenance.toml") as file:
         file.write("\n".join(lines).encode())
 
 
@@ -277,7 +277,7 @@ def write_rows(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any
     writer.writeheader()
     for row in rows:
         writer.writerow({key: f"{value:.5g}" if isinstance(value, float) else value for key, value in row.items()})
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(text.getvalue().encode())
 
 

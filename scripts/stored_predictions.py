@@ -17,7 +17,14 @@ import xgboost
 
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.table import study_table
-from zoo.analysis.trees import PREDICTIONS, drawn_folds, out_of_fold, predictions_key, sample_of, tuned_parameters
+from zoo.analysis.trees import (
+    PREDICTIONS,
+    draw_folds,
+    hash_predictions,
+    predict_out_of_fold,
+    read_tuned_parameters,
+    select_sample,
+)
 
 N_FOLDS, SEED = 30, 0
 REPEATS = {"filtered": 1, "few": 3}  # those of the study
@@ -32,11 +39,13 @@ def main() -> None:
     for table in (study_table(corrected=corrected) for corrected in (False, True)):
         for features, n_repeats in REPEATS.items():
             for outcome in TREE_OUTCOMES:
-                sample, settings = sample_of(table, outcome, features), tuned_parameters(outcome, features)
-                folds = [drawn_folds(sample.n, N_FOLDS, seed=SEED, draw=1 + repeat) for repeat in range(n_repeats)]
-                found = out_of_fold(sample, settings, folds, seed=SEED, n_workers=options.workers).astype("float32")
+                sample, settings = select_sample(table, outcome, features), read_tuned_parameters(outcome, features)
+                folds = [draw_folds(sample.n, N_FOLDS, seed=SEED, draw=1 + repeat) for repeat in range(n_repeats)]
+                found = predict_out_of_fold(sample, settings, folds, seed=SEED, n_workers=options.workers).astype(
+                    "float32"
+                )
                 rows = ",".join(f"[{','.join(map(str, row))}]" for row in found)  # a float32 as short as it can be
-                lines.append(f'"{predictions_key(sample, settings, folds, SEED)}":[{rows}]')
+                lines.append(f'"{hash_predictions(sample, settings, folds, SEED)}":[{rows}]')
     about = json.dumps({"script": "scripts/stored_predictions.py", "xgboost": xgboost.__version__})
     path = Path(__file__).resolve().parents[1] / "analysis" / PREDICTIONS
     text = ",\n".join(sorted(lines))

@@ -16,9 +16,9 @@ import datetime
 from pathlib import Path
 
 from zoo.analysis.columns import TREE_OUTCOMES
-from zoo.analysis.importance import explained_variance, nested_variance
+from zoo.analysis.importance import estimate_nested_variance, explained_variance
 from zoo.analysis.table import study_table
-from zoo.analysis.trees import FILE, Tuned, tune_all, written_parameters
+from zoo.analysis.trees import FILE, Tuned, tune_all, write_parameters
 
 NAMES = ("by_fold", "nested_by_fold", "pooled", "nested_pooled")
 
@@ -59,7 +59,7 @@ def main() -> None:
             )
             own = {"by_fold": scored.by_fold, "pooled": scored.pooled}
             if features in options.nested.split(","):
-                honest = nested_variance(
+                honest = estimate_nested_variance(
                     table,
                     outcome,
                     features=features,
@@ -75,7 +75,7 @@ def main() -> None:
         path = Path(__file__).resolve().parents[1] / "analysis" / FILE
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         rows = "published rows of self-supervised encoders"
-        print(f"wrote {written_parameters(tunings, path, date=today, table=rows, scores=scores)}")
+        print(f"wrote {write_parameters(tunings, path, date=today, table=rows, scores=scores)}")
 
 
 if __name__ == "__main__":

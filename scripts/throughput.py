@@ -25,8 +25,8 @@ from itertools import combinations
 from pathlib import Path
 
 from zoo.cards import throughput
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import Cost, cost_of
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import Cost, find_cost
 from zoo.cards.throughput import (
     DEVICE_COLUMNS,
     DEVICES,
@@ -36,14 +36,14 @@ from zoo.cards.throughput import (
     RATES,
     SPEED_COLUMNS,
     SPEEDS,
-    Measured,
-    at_size_of,
-    expected_seconds,
+    MeasuredThroughput,
+    estimate_seconds,
     is_as_measured,
-    numbers_of,
+    list_cost_terms,
     read_rows,
+    rescale_cost,
 )
-from zoo.files import content_folder, replaced
+from zoo.files import get_content_folder, replace_file
 
 SOURCE = "huggingface/pytorch-image-models@aa4b5850c154:results/benchmark-infer-{}.csv"
 MACHINES = {  # of timm's files: device, kind, precision, how
@@ -68,8 +68,8 @@ class Network:
 
     name: str
     cost: Cost
-    row: Measured
-    other_sizes: tuple[Measured, ...]
+    row: MeasuredThroughput
+    other_sizes: tuple[MeasuredThroughput, ...]
 
     @property
     def seconds(self) -> float:
@@ -95,15 +95,15 @@ def family_of(name: str) -> str:
 def _costs() -> dict[str, list[Cost]]:
     """Costs of networks by timm's name, of all cards that name it."""
     found: dict[str, list[Cost]] = {}
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         library, _, name = card.architecture.backbone.partition(":")
-        cost = cost_of(card)
+        cost = find_cost(card)
         if cost is not None and library in LIBRARIES:
             found.setdefault(name, []).append(cost)
     return found
 
 
-def networks(of_device: dict[str, tuple[Measured, ...]]) -> list[Network]:
+def networks(of_device: dict[str, tuple[MeasuredThroughput, ...]]) -> list[Network]:
     """Networks whose cost is known at the size at which they were measured, each at every such size."""
     found = []
     for name, rows in sorted(of_device.items()):
@@ -116,7 +116,7 @@ def networks(of_device: dict[str, tuple[Measured, ...]]) -> list[Network]:
 
 def rates_of(known: Sequence[Network]) -> tuple[float, ...]:
     """The rates, none negative, with the smallest sum of squared relative errors of the networks' seconds."""
-    rows = [[number / one.seconds for number in numbers_of(one.cost)] for one in known]
+    rows = [[number / one.seconds for number in list_cost_terms(one.cost)] for one in known]
     scales = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     scaled = [[number / scale for number, scale in zip(row, scales, strict=True)] for row in rows]
     size = range(len(scales))
@@ -149,7 +149,7 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 def by_rates(known: Sequence[Network]) -> Callable[[Cost], float]:
     """The fit that is shipped."""
     rates = rates_of(known)
-    return lambda cost: expected_seconds(cost, rates)
+    return lambda cost: estimate_seconds(cost, rates)
 
 
 def log_ratios(known: Sequence[Network], fit: Fit, group: Callable[[Network], object]) -> list[float]:
@@ -165,7 +165,7 @@ def scaled_log_ratios(known: Sequence[Network], rates: Sequence[float]) -> list[
     found = []
     for one in known:
         for row in one.other_sizes:
-            scaled = expected_seconds(at_size_of(row, one.cost), rates) / expected_seconds(one.cost, rates)
+            scaled = estimate_seconds(rescale_cost(row, one.cost), rates) / estimate_seconds(one.cost, rates)
             found.append(math.log(one.row.images_per_s / (row.images_per_s * scaled)))
     return found
 
@@ -181,7 +181,7 @@ def ends(log_ratios: Iterable[float]) -> tuple[float, float]:
     return math.exp(ordered[rank - 1]), math.exp(ordered[-rank])
 
 
-def device_row(machine: str, of_device: dict[str, tuple[Measured, ...]]) -> Row:
+def device_row(machine: str, of_device: dict[str, tuple[MeasuredThroughput, ...]]) -> Row:
     """The row of a device, fitted."""
     name, kind, precision, how = MACHINES[machine]
     known = networks(of_device)
@@ -219,7 +219,7 @@ def speed_rows(path: Path) -> list[Row]:
 def write(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Writes a table whole or not at all."""
     lines = ["\t".join(columns), *("\t".join(row[name] for name in columns) for row in rows)]
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
@@ -227,10 +227,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", nargs="?", type=Path)
     options = parser.parse_args(arguments)
-    folder = content_folder("metadata")
+    folder = get_content_folder("metadata")
     if options.csv is not None:
         write(folder / SPEEDS, SPEED_COLUMNS, speed_rows(options.csv))
-    rows = [device_row(machine, throughput.speeds()[name]) for machine, (name, *_) in MACHINES.items()]
+    rows = [device_row(machine, throughput.load_speeds()[name]) for machine, (name, *_) in MACHINES.items()]
     write(folder / DEVICES, DEVICE_COLUMNS, rows)
     print(f"{len(read_rows(folder / SPEEDS, SPEED_COLUMNS))} speeds, {len(rows)} devices")
     return 0

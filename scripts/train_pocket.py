@@ -41,10 +41,10 @@ from torch import Tensor
 from train_pocket_objectives import Objective, objective_of
 from train_pocket_views import SMALLEST_CROP, Pixels, Views, load_pixels, scratch_folder
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
-from zoo.files import content_folder, replaced
+from zoo.files import get_content_folder, replace_file
 
 FAMILY = "pocket"
 LARGEST_BYTES = 200_000
@@ -60,12 +60,12 @@ def main() -> None:
     parser.add_argument("--write-cards", action="store_true", help="write hash, size and duration into the card file")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    cards = catalogue()
+    cards = load_catalogue()
     names = [cards.id_of(name) for name in options.names] or [
         card.id for card in cards.values() if card.family == FAMILY and not card.is_untrained
     ]
     scratch = scratch_folder(options.scratch)
-    out = options.out or content_folder("metadata") / FAMILY
+    out = options.out or get_content_folder("metadata") / FAMILY
     out.mkdir(parents=True, exist_ok=True)
     for card in {cards[name].pretraining.dataset: cards[name] for name in names}.values():
         load_pixels(str(card.pretraining.dataset), card.preprocess, scratch)  # before processes would do it twice
@@ -83,7 +83,7 @@ def main() -> None:
 
 def _run(name: str, scratch: Path, out: Path) -> dict[str, Any]:
     """One encoder, unless it is there already; what became of it."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     path, kept = out / f"{name}.safetensors", scratch / f"{name}.json"
     if kept.exists() and path.exists():
         row: dict[str, Any] = json.loads(kept.read_text())
@@ -95,7 +95,7 @@ def _run(name: str, scratch: Path, out: Path) -> dict[str, Any]:
     content = save({key: tensor.contiguous() for key, tensor in encoder.state_dict().items()}, {"format": "pt"})
     if len(content) > LARGEST_BYTES:
         raise SystemExit(f"{name} takes {len(content):,} bytes, expected at most {LARGEST_BYTES:,}; make it smaller.")
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(content)
     row = {
         "encoder": name,
@@ -107,7 +107,7 @@ def _run(name: str, scratch: Path, out: Path) -> dict[str, Any]:
         "size_bytes": len(content),
         "sha256": sha256(content).hexdigest(),
     }
-    with replaced(kept) as file:
+    with replace_file(kept) as file:
         file.write(json.dumps(row, indent=1).encode())
     return row
 
@@ -213,7 +213,7 @@ def _line(row: dict[str, Any]) -> str:
 
 def _write_cards(done: list[dict[str, Any]]) -> None:
     """Replaces hash, size and duration in the block of each encoder; everything else stays as it was written."""
-    path = content_folder("metadata") / f"{FAMILY}.toml"
+    path = get_content_folder("metadata") / f"{FAMILY}.toml"
     text = path.read_text(encoding="utf-8")
     for row in done:
         head, begin, rest = text.partition(f"[encoders.{row['encoder']}]\n")
@@ -227,7 +227,7 @@ def _write_cards(done: list[dict[str, Any]]) -> None:
             if n != 1:
                 raise SystemExit(f"{path}: {row['encoder']!r} has {n} facts {fact!r} in its block, expected one.")
         text = head + begin + block + end + tail
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(text.encode())
 
 

@@ -20,7 +20,7 @@ from torchvision import transforms
 
 from zoo.cards.schema import Preprocess
 from zoo.datasets import open_images
-from zoo.files import replaced
+from zoo.files import replace_file
 
 SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5, "fashion-mnist": 0.3}  # share of the area
 _LUMA = (0.299, 0.587, 0.114)
@@ -54,7 +54,7 @@ def load_pixels(name: str, preprocess: Preprocess, scratch: Path) -> Pixels:
         for split, images in (("train", data.train), ("val", data.val)):
             pixels = [np.asarray(resize(images[i][0].convert("RGB"))) for i in range(len(images))]
             arrays |= {split: np.stack(pixels), f"{split}_labels": np.asarray(images.labels, dtype=np.int64)}
-        with replaced(path) as file:
+        with replace_file(path) as file:
             np.savez(file, **arrays)
     with np.load(path) as found:
         tensors = {key: torch.from_numpy(found[key]) for key in ("train", "train_labels", "val", "val_labels")}

@@ -47,7 +47,7 @@ from train_randomised_objectives import OBJECTIVES
 
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.files import content_folder, replaced
+from zoo.files import get_content_folder, replace_file
 
 LARGEST_BYTES = 120_000
 LARGEST_GRADIENT = 5.0  # norm at which a gradient is cut
@@ -86,7 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=_count, default=64, help="how many of the population, in the order drawn")
     parser.add_argument("--processes", type=_count, default=2, help="how many at once, each on one thread; 0: this one")
     parser.add_argument("--scratch", help="folder for the images")
-    parser.add_argument("--out", type=Path, default=content_folder("metadata") / FAMILY, help="folder of the weights")
+    parser.add_argument(
+        "--out", type=Path, default=get_content_folder("metadata") / FAMILY, help="folder of the weights"
+    )
     parser.add_argument("--log", type=Path, help="the log; log.csv beside the weights unless given")
     parser.add_argument("--dry-run", action="store_true", help="only say what was drawn")
     parser.add_argument("--write-cards", action="store_true", help="only write the cards of those in the log")
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = {run.encoder: run for run in read_log(log)}
     done = {name: run for name, run in runs.items() if _is_done(run, everyone, options.out)}
     if options.write_cards:
-        write_cards(content_folder("metadata") / f"{FAMILY}.toml", everyone, done)
+        write_cards(get_content_folder("metadata") / f"{FAMILY}.toml", everyone, done)
         return
     todo = {name: choices for name, choices in wanted.items() if name not in done}
     print(f"{len(wanted) - len(todo)} of {len(wanted)} are there", flush=True)
@@ -154,7 +156,7 @@ def train(name: str, choices: Choices, scratch: Path, out: Path) -> Run:
     content = save(state, {"format": "pt"})
     if len(content) > LARGEST_BYTES:
         raise SystemExit(f"{name} takes {len(content):,} bytes, expected at most {LARGEST_BYTES:,}; make it smaller.")
-    with replaced(out / f"{name}.safetensors") as file:
+    with replace_file(out / f"{name}.safetensors") as file:
         file.write(content)
     encoder.load_state_dict(state)  # what is checked is what is kept
     views = Views([], card.preprocess, smallest_crop=1.0, generator=torch.Generator())
@@ -266,7 +268,7 @@ def write_log(path: Path, runs: list[Run]) -> None:
     writer = csv.DictWriter(text, list(Run.__annotations__), lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(run) for run in runs)
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(text.getvalue().encode())
 
 
@@ -286,7 +288,7 @@ def write_cards(path: Path, everyone: Mapping[str, Choices], runs: Mapping[str, 
         for name, choices in everyone.items()
         if name in runs
     ]
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write("\n".join([CARDS_HEAD, DEFAULTS, *blocks]).encode())
 
 

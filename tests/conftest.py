@@ -59,7 +59,7 @@ def shipped_files_looked_at_once() -> Iterator[None]:
     from zoo.results import reported, rows
 
     files_below, listed = content._files_below, {}
-    stamp, stamps = catalogue.stamp, {}
+    stamp, stamps = catalogue.read_stamp, {}
 
     def list_once(folder: Path, suffix: str) -> list[str]:
         if folder not in SHIPPED:
@@ -79,7 +79,7 @@ def shipped_files_looked_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "_files_below", list_once)
         for module in (catalogue, reported, rows):
-            patch.setattr(module, "stamp", stamp_once)
+            patch.setattr(module, "read_stamp", stamp_once)
         patch.setattr(os, "fsync", lambda descriptor: None)  # nothing here outlives a loss of power
         yield
 
@@ -134,5 +134,5 @@ def reduced_convnexts(monkeypatch: pytest.MonkeyPatch) -> None:
     """ConvNeXts have fewer and narrower blocks, and features as wide as those of the small one."""
     from zoo.encoders import timm_models
 
-    reduced = partial(timm_models.timm_model, depths=(2, 2, 6, 2), dims=(40, 80, 160, 768))
-    monkeypatch.setattr(timm_models, "timm_model", reduced)
+    reduced = partial(timm_models.build_timm_model, depths=(2, 2, 6, 2), dims=(40, 80, 160, 768))
+    monkeypatch.setattr(timm_models, "build_timm_model", reduced)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
 
@@ -67,7 +67,7 @@ def encoder_with_random_statistics(
     depth, width : int, optional
         Build a transformer of fewer blocks and of narrower tokens, to save time and memory.
     """
-    card = catalogue()[encoder] if isinstance(encoder, str) else encoder
+    card = load_catalogue()[encoder] if isinstance(encoder, str) else encoder
     if depth is not None and width is not None:
         card = reduced_transformer(card, depth=depth, width=width)
     return with_random_statistics(build_encoder(card))

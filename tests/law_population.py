@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zoo.analysis.columns import ERRORS
-from zoo.analysis.scaling_law import law_errors
+from zoo.analysis.scaling_law import predict_law_errors
 
 FAMILIES = ("resnet", "vit")
 MODES = ("contrastive", "siamese", "clustering")
@@ -35,7 +35,7 @@ def population(
             "year": 2019 + number % 4,
             "z_dim": (384, 768, 2048)[number % 3],
             **{
-                error.column: law_errors({**cells, "n": error.n_labels}, alpha=alpha, w=w).item()
+                error.column: predict_law_errors({**cells, "n": error.n_labels}, alpha=alpha, w=w).item()
                 + random.normal(0, noise)
                 for error in ERRORS
             },

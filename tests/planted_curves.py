@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zoo.evaluation.curves.recipe import TASKS, Recipe, protocol_of
+from zoo.evaluation.curves.recipe import TASKS, Recipe, format_protocol_name
 from zoo.results.recording import PROVENANCE_KEYS
 from zoo.results.rows import Measurement
 from zoo.results.vocabulary import METRICS
@@ -53,7 +53,7 @@ def curve(
             moved = value + (place - (len(own_seeds) - 1) / 2) * half_width
             low, risk, high = (maximal + (blind - maximal) * (moved + end * half_width) for end in (-1, 0, 1))
             split = "train -> val" if n == n_all else f"train {n} images -> val"
-            protocol = protocol_of(TASKS[task], own, control=control)
+            protocol = format_protocol_name(TASKS[task], own, control=control)
             rows.append(
                 Measurement(
                     encoder, metric.name, dataset, split, n, seed, risk, metric.unit, low, high, protocol, source, day

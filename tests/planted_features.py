@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from zoo.datasets.images import groups_of_names
+from zoo.datasets.images import hash_group_names
 from zoo.features import Features, Origin
 
 GRID = (1e-4, 1e-2, 1.0, 1e2, 1e4)
@@ -99,5 +99,5 @@ def planted_groups(seed: int, *, n: int = 240, part: str = "train") -> Features:
     of = np.repeat(np.arange(n // 4), 4)
     y = of % 2
     x = (rng.normal(size=(n // 4, 6))[of] + 0.5 * y[:, None] + 0.1 * rng.normal(size=(n, 6))).astype(np.float32)
-    names = groups_of_names([f"{part} {one}" for one in of])
+    names = hash_group_names([f"{part} {one}" for one in of])
     return replace(features(x, y, split=part), groups=names, contents=np.arange(n).astype(np.uint64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import REPOSITORY
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 
 ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
     "init_rn50_d8192",
@@ -12,6 +12,6 @@ ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
     "swav_rn50w5",
 }
 TABLE = [line for line in (REPOSITORY / "metadata" / "published.txt").read_text().splitlines() if line[0] != "#"]
-PUBLISHED = [catalogue()[encoder] for encoder in (*TABLE, *sorted(ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS))]
-POCKET = [card for card in catalogue().values() if card.family == "pocket"]
+PUBLISHED = [load_catalogue()[encoder] for encoder in (*TABLE, *sorted(ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS))]
+POCKET = [card for card in load_catalogue().values() if card.family == "pocket"]
 EARLY = [*PUBLISHED, *POCKET]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from zoo.analysis.randomised import LEVELS, OBJECTIVES, OUTCOMES, SWITCHES, Population, contrasts_of
-from zoo.analysis.scaling_law import law_errors
+from zoo.analysis.randomised import LEVELS, OBJECTIVES, OUTCOMES, SWITCHES, RandomisedPopulation, compute_contrasts
+from zoo.analysis.scaling_law import predict_law_errors
 
 N_MEASURED = 50_000
 LABELS = {"100%": 60_000, "1%": 600, "30-shot": 300, "5-shot": 50, "3-shot": 30}
@@ -43,17 +43,17 @@ def planted_population(
     seed: int = 0,
     noise: float = 1.0,
     unmeasured: tuple[str, ...] = (),
-) -> Population:
+) -> RandomisedPopulation:
     """Encoders of which some contrasts change some outcomes by so much, beside normal noise; ``noise`` scales it."""
     choices, draw = drawn_choices(n, seed=seed), np.random.default_rng(seed + 1)
-    contrasts = contrasts_of(choices)
+    contrasts = compute_contrasts(choices)
     outcomes = pd.DataFrame(
         {name: 20 + noise * SPREAD[name] * draw.normal(size=n) for name in OUTCOMES}, index=choices.index
     )
     for (term, outcome), effect in (effects or {}).items():
         outcomes[outcome] += effect * contrasts[term].fillna(0.0)
     log = pd.DataFrame({"state": "trained", "seconds": 36.0}, index=choices.index)
-    return Population(
+    return RandomisedPopulation(
         choices=choices,
         contrasts=contrasts,
         outcomes=outcomes.assign(approx=5.0),
@@ -63,7 +63,7 @@ def planted_population(
 
 
 def planted_law_rows(
-    population: Population, *, alpha: float = 0.3, w: float = 0.1, noise: float = 0.5, seed: int = 2
+    population: RandomisedPopulation, *, alpha: float = 0.3, w: float = 0.1, noise: float = 0.5, seed: int = 2
 ) -> pd.DataFrame:
     """Errors of the encoders that obey the law but for normal noise, in percentage points."""
     draw, rows = np.random.default_rng(seed), []
@@ -71,7 +71,7 @@ def planted_law_rows(
         on_train, probe_gen, enc_gen = draw.uniform([10, 0, 0], [40, 2, 1])
         cells = {"T": on_train, "probe_gen": probe_gen, "enc_gen": enc_gen}
         for setting, n in LABELS.items():
-            error = law_errors({**cells, "n": n}, alpha=alpha, w=w, n_measured=N_MEASURED).item()
+            error = predict_law_errors({**cells, "n": n}, alpha=alpha, w=w, n_measured=N_MEASURED).item()
             error = min(100.0, max(0.0, error + noise * draw.normal()))
             rows.append({"encoder": name, "setting": setting, "n": n, "error": error, **cells, "train_test": on_train})
     return pd.DataFrame(rows).assign(family="resnet")

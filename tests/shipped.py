@@ -13,14 +13,14 @@ import pytest
 
 from analysis.label_free_vs_probe.agreement import predictions
 from zoo.analysis.importance import ExplainedVariance, explained_variance
-from zoo.analysis.label_free import measured_rows
-from zoo.analysis.table import StudyTable, one_thread, study_table
+from zoo.analysis.label_free import read_measured_rows
+from zoo.analysis.table import StudyTable, limit_to_one_thread, study_table
 from zoo.results.values import Row
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 from zoo.studies import running
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyFunction, StudyOptions, load_study, study_named
-from zoo.studies.trees import Trees, fitted_trees
+from zoo.studies.running import StudyFunction, StudyOptions, find_study, load_study
+from zoo.studies.trees import Trees, fit_trees
 
 
 @cache
@@ -42,14 +42,14 @@ def tables_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def shipped_findings(study: str, *, corrected: bool = False) -> Findings:
     """What a study finds in the shipped rows with default options and few draws."""
-    with one_thread():
+    with limit_to_one_thread():
         found = with_few_draws(study)(shipped_table(corrected=corrected), StudyOptions())
     assert isinstance(found, Findings)
     return found
 
 
 def _trees_with_few_draws(*given: Any, **options: Any) -> Trees:
-    return fitted_trees(*given, **options | {"n_subsamples": min(1, options.get("n_subsamples", 0))})
+    return fit_trees(*given, **options | {"n_subsamples": min(1, options.get("n_subsamples", 0))})
 
 
 FEW_DRAWS = {
@@ -86,7 +86,7 @@ def _light_trees(table: StudyTable, outcomes: Sequence[str], *given: Any, **opti
 def rows_of_two_metrics(**options: Any) -> list[Row]:
     """What was measured, without the label-free metrics but LiDAR and RankMe."""
     known = LABEL_FREE_METRICS.keys() - {"lidar", "rankme"}
-    return [row for row in measured_rows(**options) if row.metric not in known]
+    return [row for row in read_measured_rows(**options) if row.metric not in known]
 
 
 QUICK = {
@@ -103,7 +103,7 @@ def with_few_draws(study: str, **others: Any) -> StudyFunction:
 
     Its modules are loaded for each caller, who may replace ``others`` of their names.
     """
-    function = load_study(study_named(study))
+    function = load_study(find_study(study))
     replaced = FEW_DRAWS | others
     for module in [one for loaded, one in sys.modules.items() if loaded.partition(".")[0] == function.__module__]:
         for name in replaced.keys() & vars(module).keys():
@@ -114,4 +114,4 @@ def with_few_draws(study: str, **others: Any) -> StudyFunction:
 @cache
 def study_module(study: str, module: str = "") -> ModuleType:
     """A shipped study, or a module of its folder, which is no package that could be imported by its name."""
-    return import_module(f"{load_study(study_named(study)).__module__}.{module}".rstrip("."))
+    return import_module(f"{load_study(find_study(study)).__module__}.{module}".rstrip("."))

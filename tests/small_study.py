@@ -12,8 +12,8 @@ Command: zoo study small.py
 """
 
 from zoo.analysis.columns import Estimate
-from zoo.evaluation.drawing import new_figure
-from zoo.studies.findings import Figure, Findings, Rows, Table, number_claim, statement_claim
+from zoo.evaluation.drawing import make_figure
+from zoo.studies.findings import Figure, Findings, RowsUsed, FindingsTable, number_claim, answer_statement
 
 
 def study(table, options):

@@ -9,10 +9,10 @@ from types import ModuleType
 
 from PIL import Image
 
-from zoo import drift
-from zoo.drift import IMAGES
+from zoo import regression_check
+from zoo.regression_check import IMAGES
 
-FOLDER = Path(drift.__file__).parent / "check_images"
+FOLDER = Path(regression_check.__file__).parent / "check_images"
 
 
 def renderer(repository: Path) -> ModuleType:
@@ -49,4 +49,4 @@ def test_recordings_of_other_images_have_another_format() -> None:
         with Image.open(FOLDER / f"{name}.png") as image:
             digest.update(image.convert("RGBA").tobytes())
     known = {"zoo-check-1": "9ecc7d2bd5a5880a57d114a927903d9b5f24842d9f3955ba47af66b3c2f67e68"}
-    assert known[drift._FORMAT] == digest.hexdigest()
+    assert known[regression_check._FORMAT] == digest.hexdigest()

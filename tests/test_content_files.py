@@ -10,9 +10,9 @@ import pytest
 from tests.card_text import VALID
 from tests.cli_runner import run
 from zoo import files
-from zoo.cards.catalogue import catalogue
-from zoo.cards.finding import Finder
-from zoo.files import content_files, one_look, replaced
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.search import EncoderFinder
+from zoo.files import cache_lookups, list_content_files, replace_file
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_files_come_in_the_order_of_their_paths_without_hidden_ones_and_linked_f
     (home / "results" / "link.csv").symlink_to("a.csv")
     found = [
         path.relative_to(home / "results").as_posix()
-        for path in content_files("results", ".csv")[-7:]
+        for path in list_content_files("results", ".csv")[-7:]
         if path.is_relative_to(home)
     ]
     assert found == ["a.csv", "b/c/one.csv", "b/c.csv", "b-c/d.csv", "b.csv", "link.csv"]
@@ -49,14 +49,14 @@ def test_files_come_in_the_order_of_their_paths_without_hidden_ones_and_linked_f
 
 def test_in_one_look_changes_by_others_wait_and_own_writes_are_seen(home: Path) -> None:
     def n_own() -> int:
-        return len(catalogue().own)
+        return len(load_catalogue().own)
 
     (home / "metadata").mkdir()
-    with one_look():
+    with cache_lookups():
         assert n_own() == 0
         (home / "metadata" / "tiny.toml").write_text(VALID)
         assert n_own() == 0
-        with replaced(home / "metadata" / "other.txt") as file:
+        with replace_file(home / "metadata" / "other.txt") as file:
             file.write(b"written by this process")
         assert n_own() == 2
     (home / "metadata" / "tiny.toml").unlink()
@@ -86,7 +86,7 @@ def test_a_command_that_only_reads_looks_once(
 
 
 def test_whether_there_is_an_encoder_needs_no_search_for_others_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards = catalogue()
-    monkeypatch.setattr(Finder, "nearest", None)
+    cards = load_catalogue()
+    monkeypatch.setattr(EncoderFinder, "nearest", None)
     assert "DINO_vits16" in cards and "dino_vitS16@cls:10+11" in cards
     assert "dino_vitS17" not in cards and "dino_vitS16@nothing" not in cards and "" not in cards and 5 not in cards

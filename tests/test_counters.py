@@ -15,7 +15,7 @@ from packaging.version import Version
 from timm.layers import set_fused_attn
 
 from tests.each import for_each
-from zoo.encoders.costs import cost_of_network
+from zoo.encoders.costs import compute_network_cost
 
 HERE = Path(__file__).resolve().parents[1]
 FOUND = json.loads((HERE / "docs" / "counters.json").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def script() -> Iterator[ModuleType]:
 @for_each(["ViT-B/16, timm, not fused", "ViT-B/16, torchvision", "ResNet-50, torchvision"])
 def test_ours_on_the_page_is_what_the_zoo_counts(network: str, script: ModuleType) -> None:
     with torch.device("meta"):
-        found = cost_of_network(script.networks()[network]().eval(), script.PX)
+        found = compute_network_cost(script.networks()[network]().eval(), script.PX)
     assert round(1e9 * found.gflops) == FOUND["ours"][network]
 
 

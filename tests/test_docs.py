@@ -24,13 +24,13 @@ from PIL import Image
 import zoo
 from tests.conftest import Run
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
-from zoo.cli.options import encoder_names
+from zoo.cli.options import complete_encoder_names
 from zoo.encoders import build_encoder
 from zoo.loading import store_weights
-from zoo.weights.store import Origin
+from zoo.weights.store import FileOrigin
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +98,7 @@ def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """A mirror that has random weights where the trained ones of an encoder would be."""
     card = zoo.card("dino_rn50")
     encoder = build_encoder(card, seed=5)
-    origin = Origin(place=str(card.weights.url), address="", sha256="0" * 64, size_bytes=1, format="torch pickle")
+    origin = FileOrigin(place=str(card.weights.url), address="", sha256="0" * 64, size_bytes=1, format="torch pickle")
     folder = tmp_path / "mirror"
     store_weights(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
     monkeypatch.setenv("ZOO_MIRROR", str(folder))
@@ -201,7 +201,7 @@ def encoders_of(line: str) -> list[str]:
         values, _, _ = parser.parse_args([*arguments, "VALUE"])
     named: list[str] = []
     for parameter in command.params:
-        if getattr(parameter, "_custom_shell_complete", None) is encoder_names:
+        if getattr(parameter, "_custom_shell_complete", None) is complete_encoder_names:
             value = values.get(parameter.name)  # the parser has objects of its own for what was not given
             several = value if isinstance(value, (list, tuple)) else [value]
             several = several[: -1 if "IMAGES" in str(parameter.metavar) else None]
@@ -222,7 +222,7 @@ def test_every_encoder_that_is_named_anywhere_exists(repository: Path) -> None:
 
 
 def test_every_command_line_in_the_documentation_names_encoders_and_options_that_exist(repository: Path) -> None:
-    cards = catalogue().with_unlisted
+    cards = load_catalogue().with_unlisted
     ids = [encoder.casefold() for encoder in cards]
     n_named = 0
     for place, text in written(repository):

@@ -12,8 +12,8 @@ from tests.cli_runner import document, run
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Server, put_into_hub, serving_hub
 from tests.tiny import checkpoint, write_card
-from zoo.cards.catalogue import catalogue
-from zoo.cards.gates import advice
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.gated_access import suggest_open_encoder
 from zoo.errors import WeightsRefused, WeightsUnavailable
 
 
@@ -47,7 +47,7 @@ def test_without_a_token_one_sentence_says_where_to_ask_what_to_set_and_what_is_
     assert refusal("tiny") == (
         "The weights of 'tiny' are given only to those whom their publisher admits (a form for members of "
         f"universities): accept its licence at {hub.url}/own/gated and set HF_TOKEN, or pass pretrained=False for "
-        f"random weights; {advice(zoo.card('tiny'), catalogue())}."
+        f"random weights; {suggest_open_encoder(zoo.card('tiny'), load_catalogue())}."
     )
 
 

@@ -14,7 +14,7 @@ import zoo
 from tests.conftest import Run
 from tests.each import for_each
 from zoo.errors import MissingExtra
-from zoo.optional import requires_extra
+from zoo.optional import require_extra
 
 PACKAGE = Path(zoo.__file__).parent
 
@@ -69,7 +69,7 @@ def test_the_missing_library_is_the_one_that_an_installed_one_asks_for(
     (tmp_path / "installed_library.py").write_text("import absent_library.metrics")
     with (
         pytest.raises(MissingExtra, match=r"^This needs .*'absent_library'.*\[study\]") as caught,
-        requires_extra("study", needed_for="This"),
+        require_extra("study", needed_for="This"),
     ):
         import installed_library  # type: ignore[import-not-found]  # noqa: F401
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
@@ -80,7 +80,7 @@ def test_a_library_that_is_installed_and_broken_is_not_called_missing(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken_library.py").write_text("from json import no_such_name")
-    with pytest.raises(ImportError) as caught, requires_extra("study", needed_for="This"):
+    with pytest.raises(ImportError) as caught, require_extra("study", needed_for="This"):
         import broken_library  # type: ignore[import-not-found]  # noqa: F401
     assert type(caught.value) is ImportError
 
@@ -88,7 +88,7 @@ def test_a_library_that_is_installed_and_broken_is_not_called_missing(
 @for_each([("PIL.Image", "pillow"), ("packaging.licenses", "packaging>=24.2")], arguments=2)
 def test_the_sentence_says_what_pip_installs(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=f"pip install '{package}'"), requires_extra("models", needed_for="This"):
+    with pytest.raises(MissingExtra, match=f"pip install '{package}'"), require_extra("models", needed_for="This"):
         import_module(module)
 
 

@@ -17,7 +17,7 @@ from tests.children import Child
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
 from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
@@ -44,7 +44,7 @@ def server(body: bytes) -> Iterator[Any]:
 
 def left() -> list[str]:
     """Files of weights, their records and downloads; what is resumable or empty does not count."""
-    folder = weights_folder()
+    folder = get_weights_folder()
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -123,7 +123,7 @@ def test_the_first_download_is_locked_and_a_later_difference_names_both(server: 
     lock = Path(os.environ["ZOO_HOME"], "zoo.lock")
     assert f"sha256:{sha256(body).hexdigest()} {len(body)} {server.url}/tiny.pth" in lock.read_text()
     for file in left():
-        (weights_folder() / file).unlink()
+        (get_weights_folder() / file).unlink()
     other = checkpoint("tiny", seed=2)
     server.files["/tiny.pth"] = other
     with pytest.raises(WeightsRefused) as caught:
@@ -143,7 +143,7 @@ def test_a_lock_file_of_an_experiment_refuses_other_weights_in_the_cache(server:
 
 def test_one_flipped_bit_in_the_cache_is_refused(server: Any) -> None:
     zoo.load("tiny")
-    (file,) = weights_folder().glob("tensors/*")
+    (file,) = get_weights_folder().glob("tensors/*")
     whole = file.read_bytes()
     for position in (0, 9, 300, -1):
         content = bytearray(whole)
@@ -152,7 +152,7 @@ def test_one_flipped_bit_in_the_cache_is_refused(server: Any) -> None:
         with pytest.raises(WeightsRefused, match="zoo cache rm tiny"):
             zoo.load("tiny")
     file.write_bytes(whole)
-    (file,) = weights_folder().glob("records/*")
+    (file,) = get_weights_folder().glob("records/*")
     file.write_bytes(file.read_bytes().replace(b"tiny", b"tinz", 1))
     with pytest.raises(WeightsRefused, match="record"):
         zoo.load("tiny")

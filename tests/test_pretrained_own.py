@@ -13,7 +13,7 @@ import zoo
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
@@ -34,7 +34,7 @@ def server() -> Iterator[Any]:
 
 def left() -> list[str]:
     """Files of weights, records and downloads."""
-    folder = weights_folder()
+    folder = get_weights_folder()
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 

@@ -33,13 +33,13 @@ from tests.sources.resnet_forward import SHAPES, Draw, resnet_tensors
 from tests.sources.vit_dialects import as_dinov2
 from tests.sources.vit_names import REDUCED, filled
 from tests.tiny import state, write_card
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert_own, fingerprints
+from zoo.encoders.layouts import convert_own, hash_parameters
 from zoo.errors import QueryError, UnknownName, WeightsRefused
-from zoo.loading import registered_store
+from zoo.loading import get_registered_store
 from zoo.weights import store
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 
 WIDTH = 32
 OBJECTIVES = {"tiny": "dino", "tiny_byol": "byol", "tiny_simclr": "simclr"}
@@ -65,7 +65,7 @@ def saved(content: Any, name: str = "mine.pth") -> str:
     return name
 
 
-def loaded(content: Any, encoder: str = "tiny_simclr", **options: Any) -> tuple[Encoder, store.Reading]:
+def loaded(content: Any, encoder: str = "tiny_simclr", **options: Any) -> tuple[Encoder, store.FileReading]:
     """The encoder that a file gives, and what is said of it."""
     found, _ = zoo.load(encoder, weights=saved(content), **options)
     assert isinstance(found, Encoder)
@@ -259,7 +259,7 @@ def test_what_is_unwrapped_must_be_the_encoder_exactly(wrapper: str, damage: str
     spoil(wanted, name)
     with pytest.raises(WeightsRefused, match=f"do not fit the encoder.*{name}.*{expected}"):
         loaded(PLAIN[wrapper][0](wanted))
-    assert not [path for path in weights_folder().rglob("*") if path.is_file()]
+    assert not [path for path in get_weights_folder().rglob("*") if path.is_file()]
 
 
 def test_where_nothing_fits_the_closest_layout_and_three_keys_are_named() -> None:
@@ -389,16 +389,22 @@ def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> No
     assert done[1] == line
     reading = document(*arguments)["reading"]
     assert reading.pop("sentence") == line
-    assert store.Reading(**{k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}) == record_of("mine")
+    assert store.FileReading(**{k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}) == record_of(
+        "mine"
+    )
     assert line in str(zoo.card("mine").weights.note)
     assert line in run("show", "mine").stdout.replace("\n", " ") or "widened" in run("show", "mine").stdout
     encoder, _ = zoo.load("mine")
     assert str(encoder.reading) == line
 
 
-def record_of(name: str) -> store.Reading | None:
+def record_of(name: str) -> store.FileReading | None:
     sha256 = zoo.card(name).weights.sha256
-    (record,) = [record for _, record in store.records(registered_store()) if record and record.sha256 == sha256]
+    (record,) = [
+        record
+        for _, record in store.iterate_weights_records(get_registered_store())
+        if record and record.sha256 == sha256
+    ]
     return record.reading
 
 
@@ -411,7 +417,7 @@ def test_lightlys_sequence_of_a_resnets_children_is_that_resnet(n_children: int)
         for name, tensor in weights.items()
         if name.partition(".")[0] in names
     }
-    card = catalogue()["simclr_rn50"]
+    card = load_catalogue()["simclr_rn50"]
     encoder = build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
     found, reading = convert_own(
         [lightning(numbered | mlp("projection_head"))],
@@ -421,7 +427,7 @@ def test_lightlys_sequence_of_a_resnets_children_is_that_resnet(n_children: int)
         checkpoint_key="",
         role="",
         what="a file",
-        untrained=lambda: fingerprints(encoder),
+        untrained=lambda: hash_parameters(encoder),
     )
     assert reading.layout == "torchvision_children"
     assert all(torch.equal(found[f"backbone.{n}"], t) for n, t in weights.items() if not n.startswith("fc."))

@@ -18,8 +18,8 @@ import zoo
 from tests.cli_runner import document, run
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
-from zoo.files import content_folder
-from zoo.weights.places import package_file, source
+from zoo.files import get_content_folder
+from zoo.weights.locations import find_package_file, resolve_source
 
 LITE = ("sup_efficientnet_lite0", "sup_efficientnet_lite1")
 PALACE, DAISY = 698, 985  # classes of ImageNet-1K
@@ -27,7 +27,7 @@ PALACE, DAISY = 698, 985  # classes of ImageNet-1K
 
 def published(encoder: str) -> dict[str, torch.Tensor]:
     """The file as PyTorch itself reads it."""
-    return torch.load(source(str(zoo.card(encoder).weights.url)).path, weights_only=True)
+    return torch.load(resolve_source(str(zoo.card(encoder).weights.url)).path, weights_only=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +67,7 @@ def test_it_is_checked_registered_exported_and_mirrored(tmp_path: Path, monkeypa
     encoder = LITE[0]
     place = str(zoo.card(encoder).weights.url)
     copy = tmp_path / "copy.pth"
-    copy.write_bytes(package_file(place).read_bytes())
+    copy.write_bytes(find_package_file(place).read_bytes())
     run("check", encoder)
     card = zoo.register(copy, like=encoder, name="copied_lite0")
     image = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
@@ -81,7 +81,7 @@ def test_it_is_checked_registered_exported_and_mirrored(tmp_path: Path, monkeypa
 
 
 def test_it_is_registered_like_timms_network_of_another_layout() -> None:
-    file = str(package_file(str(zoo.card(LITE[1]).weights.url)))
+    file = str(find_package_file(str(zoo.card(LITE[1]).weights.url)))
     like = "timm:tf_efficientnet_lite1.in1k"
     lines = run("register", file, "--like", like, "--id", "my_lite1").stdout
     assert "The file was read under the names of the layout 'efficientnet', the one that fits; left out: _fc." in lines
@@ -116,12 +116,12 @@ def test_the_hash_of_the_card_is_that_which_the_package_was_installed_with() -> 
 )
 def test_what_is_no_file_of_a_package_is_refused(place: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error) as refusal:
-        source(place)
+        resolve_source(place)
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def shipped_text() -> str:
-    return (content_folder("metadata") / "efficientnet.toml").read_text()
+    return (get_content_folder("metadata") / "efficientnet.toml").read_text()
 
 
 def test_a_card_must_pin_the_file_of_a_package() -> None:
@@ -134,7 +134,7 @@ def test_another_file_in_the_package_is_not_loaded(monkeypatch: pytest.MonkeyPat
     folder = tmp_path / "site" / "changed_model" / "models"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise SystemExit('weights are found without running this')\n")
-    data: Any = package_file(str(zoo.card(LITE[0]).weights.url)).read_bytes()
+    data: Any = find_package_file(str(zoo.card(LITE[0]).weights.url)).read_bytes()
     (folder / "w.pth").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     monkeypatch.syspath_prepend(tmp_path / "site")
     own = Path(os.environ["ZOO_HOME"], "metadata")

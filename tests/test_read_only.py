@@ -14,9 +14,9 @@ import zoo
 from tests.cli_runner import document, run
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
-from tests.weights.test_care import folders
+from tests.weights.test_maintenance import folders
 from zoo.errors import StoreError
-from zoo.files import NO_HOME, cache_folder, user_folder
+from zoo.files import NO_HOME, get_cache_folder, get_user_folder
 
 __all__ = ["folders"]  # a fixture
 POCKET = "pocket_simclr_rn_shapes"
@@ -100,7 +100,7 @@ def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_home_everything_that_only_reads_works(homeless: None, tmp_path: Path) -> None:
-    assert user_folder() == cache_folder() == NO_HOME
+    assert get_user_folder() == get_cache_folder() == NO_HOME
     for arguments in (("list",), ("show", POCKET), ("results", "simclr_rn50"), ("recommend", "--labels", "5000")):
         assert run(*arguments).stdout
     zoo.load(POCKET)

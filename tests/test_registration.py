@@ -17,7 +17,7 @@ import zoo
 from tests.cli_runner import answered, document, names, run
 from tests.each import for_each
 from tests.tiny import checkpoint, state, write_card
-from zoo.datasets.recipes import recipe_of
+from zoo.datasets.recipes import build_recipe
 from zoo.errors import (
     CardError,
     ContentWarning,
@@ -27,10 +27,10 @@ from zoo.errors import (
     WeightsRefused,
     WeightsUnavailable,
 )
-from zoo.registration import registered_folder
+from zoo.registration import get_registered_folder
 from zoo.results.rows import measurements
 from zoo.results.values import COLUMNS
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
@@ -69,7 +69,7 @@ def test_a_registered_encoder_is_listed_shown_and_loaded_like_any_other() -> Non
 
 def test_a_registered_card_has_every_fact_and_none_of_what_is_true_of_its_model_alone() -> None:
     card = register()
-    (path,) = registered_folder().rglob("*.toml")
+    (path,) = get_registered_folder().rglob("*.toml")
     written = tomllib.loads(path.read_text())["encoders"]["my_dino"]
     assert "like" not in written
     assert card.family == "tiny"
@@ -139,7 +139,7 @@ def test_facts_come_from_a_file_and_a_setting_counts_more() -> None:
         assert (card.pretraining.epochs, card.pretraining.augmentations) == (3, ("crop", "flip"))
         assert card.pretraining.dataset is card.objective.version is zoo.NOT_PUBLISHED
         assert card.paper == zoo.card("tiny").paper
-        assert recipe_of(card).augmentations == ("crop", "flip")
+        assert build_recipe(card).augmentations == ("crop", "flip")
 
 
 @for_each(
@@ -179,7 +179,7 @@ def test_what_is_registered_is_never_changed() -> None:
 def test_the_id_of_a_published_encoder_is_refused() -> None:
     with pytest.raises(QueryError, match="'dino_vitS16' is taken"):
         register("dino_vits16")
-    assert not list(registered_folder().glob("*/*"))
+    assert not list(get_registered_folder().glob("*/*"))
 
 
 def test_two_encoders_may_share_one_checkpoint() -> None:
@@ -271,7 +271,7 @@ def test_of_two_who_register_one_id_at_once_one_is_refused_and_leaves_nothing() 
 
 def whole() -> dict[str, bytes]:
     """Every file that a registration may write, its record of features among them."""
-    checks = {f"checks/{path.name}": path.read_bytes() for path in (weights_folder() / "checks").glob("*")}
+    checks = {f"checks/{path.name}": path.read_bytes() for path in (get_weights_folder() / "checks").glob("*")}
     return everything() | checks
 
 
@@ -375,7 +375,7 @@ class TestPaths:
     ) -> None:
         write_card("by_hand", str(tmp_path / "mine.pth"), mirrors=[str(tmp_path / "copy.pth")])
         register()
-        (path,) = registered_folder().rglob("*.toml")
+        (path,) = get_registered_folder().rglob("*.toml")
         path.write_text(path.read_text().replace('"mine.pth"', json.dumps(str(tmp_path / "mine.pth"))))
         features = zoo.load("by_hand")[0](IMAGE)
         run("mirror", str(tmp_path / "mirror"), "by_hand", "my_dino")

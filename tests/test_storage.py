@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.children import Child
 from tests.s3_here import Server, s3_here
 from zoo.errors import PlaceError, QueryError
-from zoo.storage import LocalPlace, Place, place_at, require_writable
+from zoo.storage import LocalLocation, Location, require_writable, resolve_place
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +27,15 @@ def s3() -> Iterator[Server]:
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, s3: Server) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, s3: Server) -> Location:
     """An empty place of each kind."""
     s3.allow()
-    return place_at(
+    return resolve_place(
         {"folder": str(tmp_path), "memory": f"memory:/{tmp_path}", "s3": f"s3://zoo{tmp_path}"}[request.param]
     )
 
 
-def test_files_are_written_read_listed_and_removed(place: Place, tmp_path: Path) -> None:
+def test_files_are_written_read_listed_and_removed(place: Location, tmp_path: Path) -> None:
     assert (place.names(), place.places(), place.sizes()) == ([], [], {})
     assert (place.read("a"), place.size("a"), place.modified_s("a")) == (None, None, None)
     place.write("a", b"0123456789")
@@ -56,7 +56,7 @@ def test_files_are_written_read_listed_and_removed(place: Place, tmp_path: Path)
         list(place.blocks("a"))
 
 
-def test_a_file_is_new_once_and_of_several_writers_one_wins(place: Place) -> None:
+def test_a_file_is_new_once_and_of_several_writers_one_wins(place: Location) -> None:
     assert place.write_new("a", b"first") and not place.write_new("a", b"second")
     assert place.read("a") == b"first"
     copies = [pickle.loads(pickle.dumps(place)) for _ in range(4)]
@@ -66,7 +66,7 @@ def test_a_file_is_new_once_and_of_several_writers_one_wins(place: Place) -> Non
             assert sum(won) == 1 and place.read(f"r{number}") == b"%d" % won.index(True) * 999
 
 
-def test_a_file_that_changes_has_another_state(place: Place) -> None:
+def test_a_file_that_changes_has_another_state(place: Location) -> None:
     place.write("a", b"1234")
     place.write("b", b"12345")
     first = place.states()
@@ -76,19 +76,19 @@ def test_a_file_that_changes_has_another_state(place: Place) -> None:
     assert second["a"][0] == 4 and second["a"][1] != first["a"][1] and second["b"] == first["b"]
 
 
-def test_a_writable_place_is_left_as_it_was(place: Place) -> None:
+def test_a_writable_place_is_left_as_it_was(place: Location) -> None:
     require_writable(place)
     assert place.names() == [] and (place.folder is None or os.listdir(place.folder) == [])
 
 
-def test_names_stay_in_their_place(place: Place) -> None:
+def test_names_stay_in_their_place(place: Location) -> None:
     for name in ("../a", "/a", "a/../../b", "a\\b"):
         with pytest.raises(QueryError, match="leads out of its place"):
             place.read(name)
 
 
 def test_another_process_opens_the_address_again(s3: Server, tmp_path: Path) -> None:
-    place = place_at(f"s3://zoo{tmp_path}")
+    place = resolve_place(f"s3://zoo{tmp_path}")
     place.write("a", b"1")
     assert Child(lambda: place.read("a")).result() == b"1"
     assert "secret" not in repr(place)
@@ -98,10 +98,10 @@ def test_a_bucket_that_is_missing_or_forbidden_is_one_sentence_and_none_is_made(
     with pytest.raises(
         PlaceError, match=r"^The place s3://absent/a cannot be written \(The specified bucket"
     ) as caught:
-        require_writable(place_at("s3://absent/a"))
-    assert "\n" not in str(caught.value) and place_at("s3://absent/a").names() == []
+        require_writable(resolve_place("s3://absent/a"))
+    assert "\n" not in str(caught.value) and resolve_place("s3://absent/a").names() == []
     assert pickle.loads(pickle.dumps(caught.value)).reason == caught.value.reason
-    place = place_at(f"s3://zoo{tmp_path}")
+    place = resolve_place(f"s3://zoo{tmp_path}")
     s3.refuse("PUT", tmp_path.name)
     with pytest.raises(PlaceError, match=r"cannot be written \(Access Denied\); make it writable"):
         require_writable(place)
@@ -123,9 +123,11 @@ def test_a_folder_without_write_permission_is_one_sentence(tmp_path: Path) -> No
     with pytest.raises(
         PlaceError, match=r"file/below cannot be written \(.*\); make it writable, or name another"
     ) as caught:
-        require_writable(LocalPlace(tmp_path / "file" / "below"))
+        require_writable(LocalLocation(tmp_path / "file" / "below"))
     assert "\n" not in str(caught.value)
-    assert place_at(tmp_path / "file" / "below").names() == [] and place_at(tmp_path / "file").read("a") is None
+    assert (
+        resolve_place(tmp_path / "file" / "below").names() == [] and resolve_place(tmp_path / "file").read("a") is None
+    )
 
 
 class Renaming(MemoryFileSystem):
@@ -152,7 +154,7 @@ class Renaming(MemoryFileSystem):
 
 def test_where_files_can_be_seen_half_written_they_get_their_name_at_the_end() -> None:
     fsspec.register_implementation("renaming", Renaming, clobber=True)
-    place = place_at("renaming://host/a")
+    place = resolve_place("renaming://host/a")
     place.write("b", b"1")
     place.write("b", b"2")
     assert place.read("b") == b"2" and place.names() == ["b"]
@@ -162,17 +164,17 @@ def test_where_files_can_be_seen_half_written_they_get_their_name_at_the_end() -
 def test_offline_nothing_but_this_machine_is_a_place(
     monkeypatch: pytest.MonkeyPatch, s3: Server, tmp_path: Path
 ) -> None:
-    opened = place_at(f"s3://zoo{tmp_path}")
+    opened = resolve_place(f"s3://zoo{tmp_path}")
     monkeypatch.setenv("ZOO_OFFLINE", "1")
-    for ask in (lambda: place_at("s3://zoo/a"), lambda: opened.read("a"), lambda: opened.write("a", b"")):
+    for ask in (lambda: resolve_place("s3://zoo/a"), lambda: opened.read("a"), lambda: opened.write("a", b"")):
         with pytest.raises(PlaceError, match="ZOO_OFFLINE forbids"):
             ask()
-    assert place_at("memory://a").names() == [] and place_at(tmp_path).names() == []
+    assert resolve_place("memory://a").names() == [] and resolve_place(tmp_path).names() == []
 
 
 def test_no_message_has_a_password_and_other_addresses_are_refused(s3: Server) -> None:
     with pytest.raises(PlaceError) as caught:
-        place_at("ftp://me:secret@127.0.0.1:9/x")
+        resolve_place("ftp://me:secret@127.0.0.1:9/x")
     assert "ftp://***@127.0.0.1:9/x" in str(caught.value) and "secret" not in str(caught.value)
     with pytest.raises(QueryError, match="'gopher://host/x' is neither a folder nor an address that works"):
-        place_at("gopher://host/x")
+        resolve_place("gopher://host/x")

@@ -14,11 +14,11 @@ from PIL import Image
 from tests.datasets.test_dicom import dicom
 from tests.image_files import exif, png, stored, tiff
 from tests.traps import Trap, hold
-from zoo.cards.catalogue import catalogue
-from zoo.datasets.folders import unlabelled_images
+from zoo.cards.catalogue import load_catalogue
+from zoo.datasets.folders import make_unlabelled_images
 from zoo.encoders.preprocess import build_preprocess
 
-CARD = catalogue()["dino_vitS16"].preprocess
+CARD = load_catalogue()["dino_vitS16"].preprocess
 COLOURS = np.random.default_rng(0).integers(0, 256, (12, 20, 3), np.uint8)
 GREY = np.random.default_rng(1).integers(0, 256, (12, 20), np.uint8)
 GREY[0, :2] = 0, 255
@@ -30,7 +30,7 @@ def shown(write: Write, *, name: str = "image.png", **how: Any) -> Callable[[Pat
 
     def show(folder: Path) -> np.ndarray:
         write(folder / name)
-        return np.asarray(unlabelled_images([folder / name], **how).images[0].convert("RGB"))
+        return np.asarray(make_unlabelled_images([folder / name], **how).images[0].convert("RGB"))
 
     return show
 

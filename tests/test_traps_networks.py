@@ -16,8 +16,8 @@ from torchvision.transforms import functional
 
 import zoo
 from tests.traps import Trap, hold
-from zoo.cards.catalogue import catalogue
-from zoo.encoders.costs import cost_of_network
+from zoo.cards.catalogue import load_catalogue
+from zoo.encoders.costs import compute_network_cost
 from zoo.encoders.preprocess import build_preprocess
 
 DIM, TOKENS = 64, 49
@@ -40,7 +40,7 @@ OPERATIONS = 2 * (TOKENS * DIM * 3 * 4 + TOKENS * DIM * DIM * (4 + 2 * 4) + 2 * 
 
 def counted_by_zoo() -> float:
     with torch.device("meta"):
-        return 1e9 * cost_of_network(Layer().eval(), 14).gflops
+        return 1e9 * compute_network_cost(Layer().eval(), 14).gflops
 
 
 def counted_by_torch() -> int:
@@ -67,13 +67,13 @@ def bytes_of_shared() -> tuple[int, int]:
     with torch.device("meta"):
         network = Shared()
         listed = sum(tensor.nbytes for tensor in network.state_dict().values())
-        return cost_of_network(network, 8).parameter_bytes, listed
+        return compute_network_cost(network, 8).parameter_bytes, listed
 
 
-SQUARE = replace(catalogue()["dino_vitS16"].preprocess, resize_px=256, crop_px=225)
+SQUARE = replace(load_catalogue()["dino_vitS16"].preprocess, resize_px=256, crop_px=225)
 RAMP = Image.fromarray(np.broadcast_to(np.arange(256, dtype=np.uint8)[None, :, None], (256, 256, 3)).copy())
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (400, 600, 3), np.uint8))
-SMALL = replace(catalogue()["dino_vitS16"].preprocess, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+SMALL = replace(load_catalogue()["dino_vitS16"].preprocess, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
 def first_column(image: Tensor) -> int:

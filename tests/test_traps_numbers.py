@@ -21,13 +21,13 @@ from tests.analysis.test_importance import FEATURES, PARAMETERS
 from tests.traps import Trap, hold
 from zoo.analysis import tree_importance
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import correlations
-from zoo.analysis.groups import adjusted_differences
-from zoo.analysis.linear import adjusted, fit_ols
-from zoo.analysis.table import table_of
-from zoo.analysis.trees import sample_of, trained
+from zoo.analysis.correlations import correlate_columns
+from zoo.analysis.groups import estimate_adjusted_differences
+from zoo.analysis.linear import adjust_discovery_rates, fit_ols
+from zoo.analysis.table import build_table
+from zoo.analysis.trees import select_sample, train_trees
 from zoo.evaluation import classification_metrics, tag_metrics
-from zoo.evaluation.bootstrap import error_interval, surplus_variances
+from zoo.evaluation.bootstrap import compute_error_interval, estimate_surplus_variances
 from zoo.evaluation.label_free import intrinsic_dimension, nesum, rankme, uniformity
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.regression import compute_number_metrics
@@ -191,7 +191,7 @@ def variance_of_seeds() -> float:
 
 def zoo_variance_of_seeds() -> float:
     losses, resampled = seeds_and_images()
-    return float(np.median(surplus_variances(losses.mean(axis=1), resampled, random=np.random.default_rng(0))))
+    return float(np.median(estimate_surplus_variances(losses.mean(axis=1), resampled, random=np.random.default_rng(0))))
 
 
 def mixed_parameter() -> float:
@@ -205,7 +205,7 @@ def mixed_parameter() -> float:
 
 def population() -> Any:
     random = np.random.default_rng(0)
-    return table_of(
+    return build_table(
         {
             f"encoder_{number}": {
                 "z_dim": 2.0 ** int(random.integers(8, 13)),
@@ -225,8 +225,8 @@ WHOLE = PARAMETERS | {
 
 
 def trees() -> tuple[Any, Any]:
-    sample = sample_of(population(), "usability", FEATURES)
-    return trained(sample, dict(WHOLE), seed=0), sample
+    sample = select_sample(population(), "usability", FEATURES)
+    return train_trees(sample, dict(WHOLE), seed=0), sample
 
 
 def mean_prediction() -> float:
@@ -264,12 +264,12 @@ def heads() -> Any:
             "ssl_mode": ("contrastive", "clustering")[number % 2],
             "usability": 20 + 2 * (number % 3 == 0) + random.normal(),
         } | ({"projection1_arch": ("mlp", "linear")[number // 2 % 2]} if number % 3 else {})
-    return table_of(rows)
+    return build_table(rows)
 
 
 def compared() -> int:
     options = {"reference": "contrastive", "fixed": ("projection1_arch",)}
-    return adjusted_differences(heads(), "usability", "ssl_mode", **options)[0].n
+    return estimate_adjusted_differences(heads(), "usability", "ssl_mode", **options)[0].n
 
 
 NEARLY_COPIED = np.concatenate([Z, Z[:60] + np.float32(1e-5)])
@@ -284,7 +284,7 @@ NUMBERS_TABLE = [
     ),
     Trap(
         "false-discovery rates never fall where p rises",
-        zoo=lambda _: [one.p_adjusted for one in adjusted(with_p(P_VALUES), family="four")],
+        zoo=lambda _: [one.p_adjusted for one in adjust_discovery_rates(with_p(P_VALUES), family="four")],
         right=[0.04, 0.16 / 3, 0.16 / 3, 0.5],
         usual=[p * 4 / (1 + sorted(P_VALUES).index(p)) for p in P_VALUES],
         within=1e-9,
@@ -374,7 +374,7 @@ NUMBERS_TABLE = [
     ),
     Trap(
         "an error of 0 has an interval",
-        zoo=lambda _: error_interval(np.zeros(50, bool)).ci_high,
+        zoo=lambda _: compute_error_interval(np.zeros(50, bool)).ci_high,
         right=100 * betaincinv(0.5, 50.5, 0.975),
         usual=0.0,  # 1.96 sqrt(p (1 - p) / n), and every bootstrap of the images
         within=1e-9,
@@ -407,7 +407,7 @@ NUMBERS_TABLE = [
     ),
     Trap(
         "Kendall's tau of columns with equal values allows for them",
-        zoo=lambda _: correlations(TIED, RISING, term="x")[1].value,
+        zoo=lambda _: correlate_columns(TIED, RISING, term="x")[1].value,
         right=float(stats.kendalltau(TIED, RISING, variant="b").statistic),
         usual=tau_a(TIED.to_numpy(), RISING.to_numpy()),
         within=1e-9,

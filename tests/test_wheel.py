@@ -16,7 +16,7 @@ import pytest
 
 import zoo
 from tests.conftest import LIBRARIES, REPOSITORY
-from zoo.files import shipped_studies
+from zoo.files import list_shipped_studies
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -104,7 +104,7 @@ def test_the_randomised_population_takes_less_than_four_megabytes_and_leaves_its
 
 def test_the_installed_package_says_where_weights_are_that_it_lacks(environment: Path, tmp_path: Path) -> None:
     script = (
-        "import zoo; from zoo.errors import WeightsUnavailable; from zoo.weights.places import source\n"
+        "import zoo; from zoo.errors import WeightsUnavailable; from zoo.weights.locations import resolve_source\n"
         "for name in ('pocket_simclr_rn_shapes', 'randomised_000'):\n"
         "    try: print(source(zoo.card(name).weights.url).path.is_file())\n"
         "    except WeightsUnavailable as error: print(error)\n"
@@ -133,14 +133,14 @@ def test_the_installed_command_lists_every_encoder(environment: Path, tmp_path: 
 def test_the_installed_command_runs_a_study_and_writes_its_report(environment: Path, tmp_path: Path) -> None:
     command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
     listed = json.loads(run(command, "study", "--json", cwd=tmp_path))
-    assert {study["name"] for study in listed["studies"]} == set(shipped_studies())
+    assert {study["name"] for study in listed["studies"]} == set(list_shipped_studies())
     run(command, "study", "do_accuracies_agree", "--out", "report", cwd=tmp_path)  # a folder of modules
     assert '<h2 id="do_accuracies_agree">' in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:
     script = (
-        "import json, zoo; from zoo.files import content_folder;"
+        "import json, zoo; from zoo.files import get_content_folder;"
         "print(json.dumps([zoo.__file__, str(content_folder('metadata')), zoo.card('dino_vitS16').representation.dim]))"
     )
     file, folder, dim = json.loads(run(python_of(environment), "-c", script, cwd=tmp_path))

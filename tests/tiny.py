@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
 
 _STATES: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # which are small
@@ -54,7 +54,7 @@ def _order(layer: str) -> str:
 
 def state(name: str, *, seed: int = 1) -> dict[str, torch.Tensor]:
     """Random weights of the small encoder under the names of DINO's files, none as before training."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     key = repr((card.architecture, card.representation)), seed
     if key not in _STATES:
         generator = torch.Generator().manual_seed(seed)

@@ -24,7 +24,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .cards.schema import DRAWS_MEASURED, NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing
-from .optional import lazy
+from .optional import make_lazy_exports
 from .version import __version__
 
 __all__ = [
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .results.tables import metadata_dict as metadata_dict
     from .results.tables import results_df as results_df
 else:
-    __getattr__, __dir__, _imported = lazy(
+    __getattr__, __dir__, _imported = make_lazy_exports(
         __name__,
         {
             "choosing.choosing": ["choose"],
@@ -116,9 +116,9 @@ DRAWS_MEASURED.append(_draw_measured)
 
 def list_encoders() -> list[str]:
     """Ids of all encoders, in the order of their card files; the user's own come last."""
-    from .cards.catalogue import catalogue
+    from .cards.catalogue import load_catalogue
 
-    return list(catalogue())
+    return list(load_catalogue())
 
 
 def card(name: str) -> EncoderCard:
@@ -131,6 +131,6 @@ def card(name: str) -> EncoderCard:
     QueryError
         If the encoder does not have such features; says which it has.
     """
-    from .cards.catalogue import catalogue
+    from .cards.catalogue import load_catalogue
 
-    return catalogue()[name]
+    return load_catalogue()[name]

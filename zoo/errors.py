@@ -39,10 +39,10 @@ _LONGEST_NAME = 120  # characters of what was asked for, in a message
 _LONG = re.compile(r"\S{1000,}")  # no path, and no address
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""A text as people may see it: characters are escaped that would act on a terminal, or hide; lines stay.
 
-    >>> print(visible("a\x1b[31mb\u202egnp.exe c\u200bat, Fu\xdf \U0001f469\u200d\U0001f52c"))
+    >>> print(escape_unprintable("a\x1b[31mb\u202egnp.exe c\u200bat, Fu\xdf \U0001f469\u200d\U0001f52c"))
     a\x1b[31mb\u202egnp.exe c\u200bat, Fuß 👩‍🔬
     """
     if text.isascii() and text.isprintable():
@@ -64,7 +64,7 @@ class NameNote(UserWarning):
     """Something was asked for by a name that stands for another one; says which."""
 
 
-def note(sentence: str) -> None:
+def warn_name_note(sentence: str) -> None:
     """Says what a name stands for, once in a process."""
     warnings.warn(sentence, NameNote, stacklevel=1)
 
@@ -74,7 +74,7 @@ class ZooError(Exception):
 
     def __str__(self) -> str:
         """One line of readable length, whatever the names in it hold."""
-        text = visible(super().__str__()).replace("\n", "\\n")
+        text = escape_unprintable(super().__str__()).replace("\n", "\\n")
         return _LONG.sub(lambda found: f"{found[0][:_LONGEST_NAME]}...", text)
 
 
@@ -106,7 +106,7 @@ class UnknownName(ZooError, LookupError):
     ) -> None:
         self.name = name
         if nearest is None:
-            nearest = nearest_names(name, known) if isinstance(name, str) else ()
+            nearest = find_nearest_names(name, known) if isinstance(name, str) else ()
         self.nearest = nearest
         listed = f"; did you mean {_join_or(self.nearest)}?" if self.nearest else "."
         asked = repr(name) if len(repr(name)) <= _LONGEST_NAME else f"{repr(name)[:_LONGEST_NAME]}..."
@@ -212,10 +212,10 @@ class MissingExtra(ZooError, ImportError):
         )
 
 
-def nearest_names(name: str, known: Iterable[str], *, n: int = 5, cutoff: float = 0.5) -> tuple[str, ...]:
+def find_nearest_names(name: str, known: Iterable[str], *, n: int = 5, cutoff: float = 0.5) -> tuple[str, ...]:
     """Known names that look like ``name``, best first, compared without case.
 
-    >>> nearest_names("dino_vits", ["dino_vitS16", "dino_rn50", "mae_vitB16"])[0]
+    >>> find_nearest_names("dino_vits", ["dino_vitS16", "dino_rn50", "mae_vitB16"])[0]
     'dino_vitS16'
     """
     import difflib  # takes 10 ms, which only a misspelling costs
@@ -228,10 +228,10 @@ def nearest_names(name: str, known: Iterable[str], *, n: int = 5, cutoff: float 
     return tuple(by_folded[key] for key in close[:n])
 
 
-def listed(names: Iterable[object], most: int = 5) -> str:
+def format_list(names: Iterable[object], most: int = 5) -> str:
     """Names by comma; of many the first, and how many more.
 
-    >>> listed(["a", "b", "c", "d"], most=3)
+    >>> format_list(["a", "b", "c", "d"], most=3)
     'a, b, c and 1 more'
     """
     shown = list(map(str, names))
@@ -239,19 +239,19 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     return ", ".join(shown[:most]) + more
 
 
-def counted(n: int, noun: str, plural: str = "") -> str:
+def format_count(n: int, noun: str, plural: str = "") -> str:
     """A number of things; ``plural`` is by default the noun with an s.
 
-    >>> counted(1, "encoder"), counted(2048, "image"), counted(1, "image was", "images were")
+    >>> format_count(1, "encoder"), format_count(2048, "image"), format_count(1, "image was", "images were")
     ('1 encoder', '2,048 images', '1 image was')
     """
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-def spanned(low: object, high: object) -> str:
+def format_range(low: object, high: object) -> str:
     """Two ends as a range; one of them where they are equal.
 
-    >>> spanned(3, 5), spanned(801, 801)
+    >>> format_range(3, 5), format_range(801, 801)
     ('3 to 5', '801')
     """
     return f"{low}" if low == high else f"{low} to {high}"

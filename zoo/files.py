@@ -1,10 +1,11 @@
 """Files and folders: where content lies, files that appear whole or not at all, and locks between processes.
 
-The code never writes into the shipped content. The user's content lies in :func:`user_folder`, which has the same two
-folders, ``metadata/`` and ``results/``; what can be recomputed lies in :func:`cache_folder`.
+The code never writes into the shipped content. The user's content lies in :func:`get_user_folder`, which has the same
+two folders, ``metadata/`` and ``results/``; what can be recomputed lies in :func:`get_cache_folder`.
 
-Everything is written by :func:`replaced` or :func:`new_folder`, so that readers need no lock. Where several processes
-would write the same file or do the same work, :func:`locked` admits one at a time, if the file system has locks.
+Everything is written by :func:`replace_file` or :func:`make_new_folder`, so that readers need no lock. Where several
+processes would write the same file or do the same work, :func:`lock_file` admits one at a time, if the file system has
+locks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _seen: ContextVar[dict[tuple[object, ...], object] | None] = ContextVar("seen", 
 _Found = TypeVar("_Found")
 
 
-def content_folder(name: str) -> Path:
+def get_content_folder(name: str) -> Path:
     """The shipped folder ``metadata``, ``results``, ``analysis`` or ``docs``: the wheel's copy or the checkout's."""
     candidates = (_PACKAGE / "_content" / name, _PACKAGE.parent / name)
     for folder in candidates:
@@ -47,14 +48,14 @@ def content_folder(name: str) -> Path:
     )
 
 
-def shipped_studies() -> dict[str, Path]:
+def list_shipped_studies() -> dict[str, Path]:
     """The shipped studies by name, in name order: files ``analysis/QUESTION.py`` and folders ``analysis/QUESTION/``."""
-    found = {path.stem: path for path in content_folder("analysis").glob("*.py")}
-    found |= {path.parent.name: path.parent for path in content_folder("analysis").glob("*/__init__.py")}
+    found = {path.stem: path for path in get_content_folder("analysis").glob("*.py")}
+    found |= {path.parent.name: path.parent for path in get_content_folder("analysis").glob("*/__init__.py")}
     return {name: found[name] for name in sorted(found) if name[0] not in "._"}
 
 
-def user_folder() -> Path:
+def get_user_folder() -> Path:
     """The user's content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist."""
     if _shipped_only.get():
         return NO_HOME
@@ -62,7 +63,7 @@ def user_folder() -> Path:
 
 
 @contextmanager
-def shipped_only() -> Iterator[None]:
+def use_shipped_only() -> Iterator[None]:
     """Content that is read in the block is the shipped one, as if the user had none."""
     token = _shipped_only.set(True)
     try:
@@ -71,14 +72,14 @@ def shipped_only() -> Iterator[None]:
         _shipped_only.reset(token)
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist."""
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
 
 
 @contextmanager
-def one_look() -> Iterator[None]:
-    """What :func:`looked` functions find holds for the whole block, or until this thread writes a file."""
+def cache_lookups() -> Iterator[None]:
+    """What :func:`make_cached_lookup` functions find holds for the whole block, or until this thread writes a file."""
     token = _seen.set({})
     try:
         yield
@@ -86,8 +87,8 @@ def one_look() -> Iterator[None]:
         _seen.reset(token)
 
 
-def looked(find: Callable[..., _Found]) -> Callable[..., _Found]:
-    """A function that looks at all files of content, which takes long of many: in :func:`one_look` only once."""
+def make_cached_lookup(find: Callable[..., _Found]) -> Callable[..., _Found]:
+    """A function that looks at all files of content, which takes long of many: in :func:`cache_lookups` only once."""
 
     @wraps(find)
     def found(*arguments: Any) -> _Found:
@@ -102,20 +103,20 @@ def looked(find: Callable[..., _Found]) -> Callable[..., _Found]:
     return found
 
 
-def content_files(name: str, suffix: str) -> list[Path]:
+def list_content_files(name: str, suffix: str) -> list[Path]:
     """All files of a content folder, the shipped ones first, then the user's, each group in name order.
 
     Hidden files and folders are left out: editors and file systems leave copies there.
     """
-    return list(map(Path, content_names(name, suffix)))
+    return list(map(Path, list_content_names(name, suffix)))
 
 
-def content_names(name: str, suffix: str) -> list[str]:
-    """The paths of :func:`content_files` as texts, which take less time than those of thousands of files."""
-    shipped = _files_below(content_folder(name), suffix)
+def list_content_names(name: str, suffix: str) -> list[str]:
+    """The paths of :func:`list_content_files` as texts, which take less time than those of thousands of files."""
+    shipped = _files_below(get_content_folder(name), suffix)
     if not shipped:
-        raise ContentError(f"The folder {content_folder(name)} holds no {suffix} file; clone the repository again.")
-    user = user_folder()
+        raise ContentError(f"The folder {get_content_folder(name)} holds no {suffix} file; clone the repository again.")
+    user = get_user_folder()
     added = _files_below(user / name, suffix) if _is_folder(user) and _is_folder(user / name) else []
     return shipped + added + _mirrored(name, suffix, user / name, added)
 
@@ -138,13 +139,13 @@ def read_contents(paths: Iterable[Path], name: str, error: type[ZooError], left_
 
 def is_of_user(path: Path, name: str) -> bool:
     """True for a file of the user's, in which something wrong is left out and stops nothing else."""
-    return not path.is_relative_to(content_folder(name))
+    return not path.is_relative_to(get_content_folder(name))
 
 
 def _mirrored(name: str, suffix: str, user: Path, added: list[str]) -> list[str]:
     """Files of the user who made the mirror, if it is a folder, except those that this user has too."""
     place = None if _shipped_only.get() else os.environ.get("ZOO_MIRROR")
-    mirror = local_folder(place) if place else None
+    mirror = parse_local_folder(place) if place else None
     folder = None if mirror is None else mirror / name / "own"
     if folder is None or not folder.is_dir():
         return []
@@ -152,18 +153,18 @@ def _mirrored(name: str, suffix: str, user: Path, added: list[str]) -> list[str]
     return [path for path in _files_below(folder, suffix) if os.path.relpath(path, folder) not in known]
 
 
-def local_folder(place: str) -> Path | None:
+def parse_local_folder(place: str) -> Path | None:
     """The folder that a place, such as that of a mirror, names; None for an address.
 
-    >>> local_folder("memory://mirror"), local_folder("file:///data/mirror").as_posix()
+    >>> parse_local_folder("memory://mirror"), parse_local_folder("file:///data/mirror").as_posix()
     (None, '/data/mirror')
     """
     for scheme in ("file://", "local://", "file:", "local:"):
         place = place.removeprefix(scheme)
-    return None if "://" in place or "::" in place else expanded("The place", place).absolute()
+    return None if "://" in place or "::" in place else expand_path("The place", place).absolute()
 
 
-def irregular(path: str | os.PathLike[str]) -> str:
+def describe_irregular_file(path: str | os.PathLike[str]) -> str:
     """What is there, links followed, if it is neither a regular file nor a folder; "" if it is one, or not there."""
     try:
         mode = os.stat(path).st_mode
@@ -176,14 +177,14 @@ def irregular(path: str | os.PathLike[str]) -> str:
 
 def require_regular(path: str | os.PathLike[str]) -> None:
     """OSError of what would be waited on forever, as a pipe, or has no end, as a device; nothing is opened."""
-    if what := irregular(path):
+    if what := describe_irregular_file(path):
         raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
 
 
-def plain_cell(value: object) -> object:
+def escape_csv_cell(value: object) -> object:
     """A cell of a CSV file for people: a text that a spreadsheet would take for a formula begins with an apostrophe.
 
-    >>> [plain_cell(one) for one in ("=1+1", "-0.5", "@cat", "cat", -0.5)]
+    >>> [escape_csv_cell(one) for one in ("=1+1", "-0.5", "@cat", "cat", -0.5)]
     ["'=1+1", '-0.5', "'@cat", 'cat', -0.5]
     """
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
@@ -214,7 +215,7 @@ def _files_below(folder: Path, suffix: str) -> list[str]:
     return [path for path in _everything_below(folder) if path.endswith(suffix)]
 
 
-@looked
+@make_cached_lookup
 def _everything_below(folder: Path) -> list[str]:
     """All files in the order of their paths; links to folders are not followed."""
     found: list[str] = []
@@ -245,10 +246,10 @@ def _refuse_to_list(error: OSError) -> NoReturn:
 
 def _from_environment(variable: str) -> Path | None:
     value = os.environ.get(variable)
-    return expanded(variable, value) if value else None
+    return expand_path(variable, value) if value else None
 
 
-def expanded(variable: str, value: str) -> Path:
+def expand_path(variable: str, value: str) -> Path:
     """The path that an environment variable names; ContentError if its home folder does not exist."""
     try:
         return Path(value).expanduser()
@@ -271,7 +272,7 @@ def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
 
 
 @contextmanager
-def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
+def replace_file(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
     """A new file to write; when the block ends well it is ``target``, otherwise it is gone.
 
     File and name are on the disk before this returns. A reader of ``target`` sees the old file or the new one; of
@@ -299,7 +300,7 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def make_new_folder(target: Path) -> Iterator[Path]:
     """A new folder to fill; when the block ends well it is ``target`` with everything in it, otherwise it is gone.
 
     No lock is taken: of several writers the first one wins, and FileExistsError is raised for the others; an empty
@@ -364,7 +365,7 @@ def replace_folder(temporary: Path, target: Path) -> None:
 
 def synchronise_folder(folder: Path) -> None:
     """Writes the names in a folder to the disk."""
-    if (seen := _seen.get()) and folder != cache_folder():  # where copies of content lie, which change no content
+    if (seen := _seen.get()) and folder != get_cache_folder():  # where copies of content lie, which change no content
         seen.clear()
     if os.name == "nt":  # Windows opens no folders; NTFS journals its names
         return
@@ -376,7 +377,7 @@ def synchronise_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
+def lock_file(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
     """Lock between processes and threads; it ends with the block, or with its process.
 
     ``path`` is created, with its folder, and stays. StoreError if another process holds the lock for ``patience_s``
@@ -403,10 +404,10 @@ def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
 
 
 @contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
+def lock_for_writing(path: Path) -> Iterator[None]:
     """One process of the user at a time writes to a path, as far as the cache can be written to and has locks."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
     with ExitStack() as stack:
         with suppress(OSError):  # a cache that cannot be written to
-            stack.enter_context(locked(cache_folder() / "locks" / f"{name[:16]}.lock"))
+            stack.enter_context(lock_file(get_cache_folder() / "locks" / f"{name[:16]}.lock"))
         yield

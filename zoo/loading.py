@@ -22,48 +22,48 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .cards import gates
-from .cards.catalogue import catalogue, own_card
-from .cards.representations import derived
+from .cards import gated_access
+from .cards.catalogue import get_base_card, load_catalogue
+from .cards.representations import derive_card
 from .cards.schema import EncoderCard, Missing
-from .drift import remember_features
 from .encoders import Encoder, build_empty_encoder, build_encoder
-from .encoders.build import with_features
+from .encoders.build import replace_pooling
 from .encoders.layouts import (
     Converted,
     convert,
-    fits_without_companions,
-    layout_named,
-    published_role,
+    find_published_role,
+    get_layout,
+    is_complete_file,
     require_fit,
 )
 from .encoders.layouts.lora import Lora
 from .encoders.layouts.wrappers import Role
 from .encoders.own_files import convert_own_file, hash_untrained
 from .encoders.preprocess import build_preprocess
-from .encoders.sizes import at_size, card_at, preprocess_at
+from .encoders.sizes import derive_sized_card, preprocess_at, resize_encoder
 from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from .files import user_folder
-from .optional import requires_extra
-from .storage import shown_place
+from .files import get_user_folder
+from .optional import require_extra
+from .regression_check import remember_features
+from .storage import format_place
 from .version import __version__
 from .weights import lock, mirror, store
-from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
-from .weights.download import TakenAway, fetch
-from .weights.places import (
-    Fetched,
+from .weights.checkpoints import CheckpointContent, is_mapped, read_checkpoint
+from .weights.download import DownloadTaken, fetch
+from .weights.locations import (
+    FetchedFile,
+    format_location,
+    format_portable_location,
+    get_mirror,
+    get_weights_folder,
     is_installed,
     is_path,
     is_shipped,
-    mirror_place,
-    portable,
-    shown,
-    source,
-    weights_folder,
+    resolve_source,
 )
-from .weights.tensors import Content, content_of, read_tensors, write_tensors
+from .weights.tensors import TensorFileContent, compute_content, read_tensors, write_tensors
 
-with requires_extra("models", needed_for="Converting weights"):
+with require_extra("models", needed_for="Converting weights"):
     import torch
     from torch import Tensor
 
@@ -75,33 +75,33 @@ class StoredWeights:
     """Converted weights on this machine."""
 
     path: Path
-    record: store.Record
+    record: store.WeightsRecord
     is_new: bool  # fetched and converted just now
     held: Mapping[str, Tensor] | None = None  # the weights themselves, where the file could not be written
 
     def tensors(self, *, remedy: str) -> dict[str, Tensor]:
-        """The state dict, once every byte is what was written; ``remedy`` ends the sentence on a damaged file."""
+        """The state dict, once every byte is what was written; ``describe_remedy`` ends the sentence on damage."""
         if self.held is not None:
             return dict(self.held)
         record = self.record
-        content = Content(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
+        content = TensorFileContent(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
         return read_tensors(self.path, content, remedy=remedy)
 
 
-def registered_place(sha256: str) -> str:
+def format_registered_location(sha256: str) -> str:
     """The place of registered weights, as a card names it."""
     return f"{store.REGISTERED}{sha256}"
 
 
-def found_in(folder: Path, key: str) -> StoredWeights | None:
+def find_stored_weights(folder: Path, key: str) -> StoredWeights | None:
     """The weights with a key in a folder of converted weights; None if it has none."""
     record = store.find(folder, key)
     if record is None:
         return None
-    return StoredWeights(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
+    return StoredWeights(path=store.get_tensors_path(folder, record.sha256), record=record, is_new=False)
 
 
-def architecture_hash(encoder: Encoder) -> str:
+def hash_architecture(encoder: Encoder) -> str:
     """Hash of the names, shapes and types of a state dict; encoders with the same one can share weights."""
     digest = blake2b(digest_size=16)
     for name, tensor in encoder.state_dict().items():
@@ -115,11 +115,11 @@ def store_weights(
     tensors: Mapping[str, Tensor],
     *,
     encoder: Encoder,
-    origins: tuple[store.Origin, ...],
+    origins: tuple[store.FileOrigin, ...],
     layout: str,
     is_registered: bool = False,
     selection: str = "",
-    reading: store.Reading | None = None,
+    reading: store.FileReading | None = None,
     may_be_held: bool = False,
 ) -> StoredWeights:
     """Writes converted weights and their record into a folder of converted weights.
@@ -127,9 +127,9 @@ def store_weights(
     For a user's file the record has which encoder in it was asked for (``selection``), and how it was read. With
     ``may_be_held`` weights that cannot be written are held in memory instead; otherwise nothing is left of them.
     """
-    version_of_layout = layout_named(layout).version
+    version_of_layout = get_layout(layout).version
     read_as = reading.layout if reading else layout
-    about = {"format": "zoo-weights-1", "layout": f"{read_as} {layout_named(read_as).version}"}
+    about = {"format": "zoo-weights-1", "layout": f"{read_as} {get_layout(read_as).version}"}
     about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
     held = None
     try:
@@ -137,19 +137,19 @@ def store_weights(
     except StoreError:
         if not may_be_held:
             raise
-        content = content_of(tensors, about=about)
+        content = compute_content(tensors, about=about)
         held = {key: tensor.clone() for key, tensor in tensors.items()}  # not pages of a file that may change
     if is_registered:
         first = origins[0]
-        place, address = registered_place(content.sha256), portable(first.address)
+        place, address = format_registered_location(content.sha256), format_portable_location(first.address)
         origins = (replace(first, place=place, address=address),)  # the folder may be moved, or copied to a mirror
-        layout, version_of_layout, selection = "zoo", layout_named("zoo").version, ""
-    record = store.Record(
+        layout, version_of_layout, selection = "zoo", get_layout("zoo").version, ""
+    record = store.WeightsRecord(
         encoder=name,
         origins=origins,
         layout=layout,
         layout_version=version_of_layout,
-        architecture=architecture_hash(encoder),
+        architecture=hash_architecture(encoder),
         sha256=content.sha256,
         size_bytes=content.size_bytes,
         sums=content.sums,
@@ -158,7 +158,7 @@ def store_weights(
         selection=selection,
         reading=reading,
     )
-    path = store.tensors_path(folder, content.sha256)
+    path = store.get_tensors_path(folder, content.sha256)
     known = store.find(folder, record.key) if is_registered else None
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
         return StoredWeights(path=path, record=known, is_new=False)
@@ -170,8 +170,10 @@ def store_weights(
 def discard(stored: StoredWeights) -> None:
     """Removes what :func:`store_weights` has just written, because the encoder cannot be right."""
     folder = stored.path.parent.parent
-    store.record_path(folder, stored.record.key).unlink(missing_ok=True)
-    if all(record is None or record.sha256 != stored.record.sha256 for _, record in store.records(folder)):
+    store.get_record_path(folder, stored.record.key).unlink(missing_ok=True)
+    if all(
+        record is None or record.sha256 != stored.record.sha256 for _, record in store.iterate_weights_records(folder)
+    ):
         stored.path.unlink(missing_ok=True)
 
 
@@ -223,7 +225,7 @@ class WeightsSource:
         return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
 
 
-def weights_sources(
+def list_weights_sources(
     card: EncoderCard, encoder: Encoder, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
 ) -> list[WeightsSource]:
     """Where the weights of an encoder can be loaded from, the best place first.
@@ -235,9 +237,9 @@ def weights_sources(
     given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
     search = None
     if weights:
-        role = published_role(card.objective.name)
+        role = find_published_role(card.objective.name)
         search = UserFile(checkpoint_key=checkpoint_key, role=role, is_layout_given=bool(layout))
-    architecture = architecture_hash(encoder)
+    architecture = hash_architecture(encoder)
     choices = []
     for place in given:
         if isinstance(place, Missing):
@@ -245,7 +247,7 @@ def weights_sources(
         chosen = layout or _layout_of(card, place)
         companions = known.companions
         if weights:
-            n = layout_named(chosen).n_companions
+            n = get_layout(chosen).n_companions
             if len(weights) > 1 + n:
                 raise QueryError(
                     f"Found {len(weights)} files of weights for {card.id!r}, expected {'1 or 2' if n else 1} for the "
@@ -254,13 +256,13 @@ def weights_sources(
             companions = (*weights[1:], *known.companions[len(weights) - 1 :])[:n]
         files = (place, *companions)
         key = partial(
-            store.record_key,
+            store.compute_record_key,
             layout=chosen,
-            layout_version=layout_named(chosen).version,
+            layout_version=get_layout(chosen).version,
             architecture=architecture,
             selection=search.selection if search else "",
         )
-        names = list(map(store.recorded_name, files))
+        names = list(map(store.format_recorded_name, files))
         choices.append(
             WeightsSource(
                 places=files,
@@ -271,7 +273,7 @@ def weights_sources(
                 revision=_value(known.revision) or "" if place == known.url else "",
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
-                mirrored_key=key([store.recorded_name(portable(file)) for file in files]),
+                mirrored_key=key([store.format_recorded_name(format_portable_location(file)) for file in files]),
             )
         )
     return choices
@@ -281,7 +283,7 @@ def _layout_of(card: EncoderCard, place: str) -> str:
     converter = card.weights.converter
     if isinstance(converter, Missing) or place.startswith(store.REGISTERED):
         return "zoo"
-    is_rewritten = place.startswith("timm:") and not layout_named(converter).reads_timm_copies
+    is_rewritten = place.startswith("timm:") and not get_layout(converter).reads_timm_copies
     return "timm" if is_rewritten else converter
 
 
@@ -304,60 +306,63 @@ def obtain(
 ) -> StoredWeights:
     """The converted weights of an encoder, fetched and converted if they are not stored yet.
 
-    Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`weights_sources`.
-    WeightsUnavailable has the reason for each place.
+    Of ``encoder`` only names, shapes and types are read; the other parameters are those of
+    :func:`list_weights_sources`. WeightsUnavailable has the reason for each place.
     """
     given = (weights,) if isinstance(weights, str) else tuple(weights)
-    choices = weights_sources(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
-    if given and any(source(place).kind == "path" for place in given):
+    choices = list_weights_sources(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
+    if given and any(resolve_source(place).kind == "path" for place in given):
         return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
     for attempt in range(_ATTEMPTS):
-        stored = cached(choices, is_user_file=bool(given))
+        stored = find_cached_weights(choices, is_user_file=bool(given))
         if stored is not None:
             return stored
-        place = mirror_place()
+        place = get_mirror()
         if place and not given and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
-                f"The mirror {shown_place(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
+                f"The mirror {format_place(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
             )
         try:
             return _fetch_first(card, encoder, choices)
-        except TakenAway:
+        except DownloadTaken:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-def cached(choices: Sequence[WeightsSource], *, is_user_file: bool = False) -> StoredWeights | None:
+def find_cached_weights(choices: Sequence[WeightsSource], *, is_user_file: bool = False) -> StoredWeights | None:
     """The weights of the first of these sources that this machine or the mirror has; None if there are none.
 
     A mirror never has a user's file. WeightsRefused if they came from another file than the card or a lock file says.
     """
     keys = [key for choice in choices for key in choice.keys]
-    place = None if is_user_file or _come_with_the_zoo(choices) else mirror_place()
-    for folder in (registered_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
+    place = None if is_user_file or _come_with_the_zoo(choices) else get_mirror()
+    for folder in (
+        get_registered_store(),
+        get_weights_folder() if place is None else mirror.copy_from_mirror(place, keys),
+    ):
         for choice in choices:
             for key in choice.keys:
-                stored = found_in(folder, key)
+                stored = find_stored_weights(folder, key)
                 if stored is not None:
                     _require_known(choice, stored.record)
                     return stored
     return None
 
 
-def remedy(stored: StoredWeights, *, name: str) -> str:
+def describe_remedy(stored: StoredWeights, *, name: str) -> str:
     """What to do about damaged weights, to end a sentence with."""
-    if stored.path.is_relative_to(registered_store()):
+    if stored.path.is_relative_to(get_registered_store()):
         return "restore the file, or register the encoder again from its checkpoint"
-    if mirror_place() and not stored.path.is_relative_to(weights_folder()):
+    if get_mirror() and not stored.path.is_relative_to(get_weights_folder()):
         return "remove that file from the mirror and make the mirror again"
     return f"run 'zoo cache rm {name}' and load it again"
 
 
-def registered_store() -> Path:
+def get_registered_store() -> Path:
     """Where the weights of registered encoders are, in the user's folder."""
-    return user_folder() / "weights"
+    return get_user_folder() / "weights"
 
 
 def _come_with_the_zoo(choices: Sequence[WeightsSource]) -> bool:
@@ -370,12 +375,12 @@ def _obtain_files(
     """The weights from a user's files; those of this machine are recognised by their content."""
     places, fetched = [], []
     for place in given:
-        is_path = source(place).kind == "path"
-        fetched.append(fetch(place, folder=weights_folder()) if is_path else None)
+        is_path = resolve_source(place).kind == "path"
+        fetched.append(fetch(place, folder=get_weights_folder()) if is_path else None)
         places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
-    (choice,) = weights_sources(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
+    (choice,) = list_weights_sources(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
     for key in choice.keys:
-        stored = found_in(weights_folder(), key)
+        stored = find_stored_weights(get_weights_folder(), key)
         if stored is not None:
             return stored
     return _fetch_and_convert(card, encoder, choice, there=fetched)
@@ -396,14 +401,15 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
         )
     if not choices:
         why = f"No place of the weights of {card.id!r} has been published"
-        if card.weights.availability in gates.GATED:
-            why = f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)})"
+        if card.weights.availability in gated_access.GATED:
+            request = gated_access.describe_access_request(card)
+            why = f"The weights of {card.id!r} are {card.weights.availability} ({request})"
         raise WeightsUnavailable(f"{why}: pass weights='PATH' or pretrained=False{_nearest_open(card)}.")
     reasons, unreached, ways_in = [], [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
             reasons.append(
-                f"the registered file is not in {registered_store()}; register it again, or restore the folder."
+                f"the registered file is not in {get_registered_store()}; register it again, or restore the folder."
             )
             continue
         try:
@@ -427,22 +433,26 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
 
 def _nearest_open(card: EncoderCard) -> str:
     """The nearest open encoder in the place of a gated one, to end a sentence with."""
-    found = gates.advice(card, catalogue()) if card.weights.availability in gates.GATED else ""
+    found = (
+        gated_access.suggest_open_encoder(card, load_catalogue())
+        if card.weights.availability in gated_access.GATED
+        else ""
+    )
     return f"; {found}" if found else ""
 
 
 def _fetch_and_convert(
-    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
+    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[FetchedFile | None] = ()
 ) -> StoredWeights:
     """Fetches, converts, locks and stores, in this order, so that a refused file leaves nothing."""
-    with converted(card, encoder, choice, there=there) as (tensors, origins, reading, _):
+    with convert_candidate(card, encoder, choice, there=there) as (tensors, origins, reading, _):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
                 is_download = not is_installed(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
         is_here = all(origin.place.startswith(_HASHED) or is_installed(origin.place) for origin in origins)
         return store_weights(
-            weights_folder(),
+            get_weights_folder(),
             card.id,
             tensors,
             encoder=encoder,
@@ -455,9 +465,9 @@ def _fetch_and_convert(
 
 
 @contextmanager
-def converted(
-    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
-) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None, EncoderCard]]:
+def convert_candidate(
+    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[FetchedFile | None] = ()
+) -> Iterator[tuple[Converted, tuple[store.FileOrigin, ...], store.FileReading | None, EncoderCard]]:
     """The state dict from the files of a candidate, where they came from, how a user's file was read, and its card.
 
     The card is another one than ``card`` where a new encoder is for images of another size.
@@ -469,10 +479,10 @@ def converted(
 
     untrained = cache(partial(hash_untrained, card))
     with ExitStack() as until_the_end:
-        files: list[Fetched] = []
-        read: list[Checkpoint] = []
+        files: list[FetchedFile] = []
+        read: list[CheckpointContent] = []
         for number, place in enumerate(choice.places):
-            if number == 1 and choice.key_alone and fits_without_companions(read[0].content, encoder):
+            if number == 1 and choice.key_alone and is_complete_file(read[0].content, encoder):
                 break
             file = there[number] if number < len(there) else None
             files.append(until_the_end.enter_context(_fetched(choice, place, number=number, there=file)))
@@ -480,7 +490,7 @@ def converted(
                 untrained()  # now, so that a random network and numbers that are read into memory do not add up
             read.append(_read(files[-1], what=f"{card.id!r} ({files[0].origin})"))
         what, contents = f"{card.id!r} ({files[0].origin})", [checkpoint.content for checkpoint in read]
-        reading: store.Reading | None = None
+        reading: store.FileReading | None = None
         if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
@@ -488,8 +498,8 @@ def converted(
                 contents, card, encoder, search, layout=choice.layout, what=what, untrained=untrained
             )
         origins = tuple(
-            store.Origin(
-                place=store.recorded_name(place),
+            store.FileOrigin(
+                place=store.format_recorded_name(place),
                 address=place if is_installed(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
@@ -500,32 +510,33 @@ def converted(
         yield tensors, origins, reading, card
 
 
-def _read(file: Fetched, *, what: str) -> Checkpoint:
+def _read(file: FetchedFile, *, what: str) -> CheckpointContent:
     try:
         return read_checkpoint(file.path, what=what)
     except StoreError as error:
         if file.is_ours and not file.path.exists():
-            raise TakenAway(str(error)) from error
+            raise DownloadTaken(str(error)) from error
         raise
 
 
 @contextmanager
-def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
+def _fetched(choice: WeightsSource, place: str, *, number: int, there: FetchedFile | None) -> Iterator[FetchedFile]:
     """A file of a candidate; if it is a download of ours it is removed at the end, however the block ends."""
     file = there
     if file is None:
         expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
-        entry = lock.known(store.recorded_name(place))
+        entry = lock.find_locked_file(store.format_recorded_name(place))
         if entry is not None and expected not in (None, entry.sha256):
             raise WeightsRefused(
-                f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
+                f"The card says sha256 {expected} of {format_location(place)}, and {entry.lock} locked it at "
+                f"{entry.sha256}; "
                 "find out which is right, and remove the line from the lock file if it is the card."
             )
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes
         revision = choice.revision if number == 0 else ""
         how: Any = {"sha256": expected, "size_bytes": size, "revision": revision, "is_public": choice.search is None}
-        file = fetch(_located(place), folder=weights_folder(), **how)
+        file = fetch(_located(place), folder=get_weights_folder(), **how)
     try:
         yield file
     finally:
@@ -537,11 +548,11 @@ def _located(place: str) -> str:
     """A place as it can be opened: a relative path of a card is below the user's folder."""
     if not is_path(place) or place.startswith(("~", "file:")):
         return place
-    path = user_folder() / place
+    path = get_user_folder() / place
     return str(path) if path.exists() else place
 
 
-def _require_known(choice: WeightsSource, record: store.Record) -> None:
+def _require_known(choice: WeightsSource, record: store.WeightsRecord) -> None:
     """Refuses stored weights that are not of the file that the card and the lock files name."""
     first = record.origins[0]
     if first.place.startswith(store.REGISTERED):  # its key is the hash in the card
@@ -560,7 +571,7 @@ def _require_known(choice: WeightsSource, record: store.Record) -> None:
     for origin in record.origins:
         if origin.place.startswith((_HASHED, store.REGISTERED)):  # places that are their own hash
             continue
-        lock.known(origin.place)  # refuses lock files that contradict each other
+        lock.find_locked_file(origin.place)  # refuses lock files that contradict each other
         lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=False)
 
 
@@ -637,29 +648,32 @@ def load(
         If the encoder does not have such features, or does not take images of this size; says which it has or takes.
     UnknownName, BuildError, MissingExtra
     """
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     if features is not None or layers is not None:
-        card = derived(card, features=features, layers=layers)
-    places = places_of(weights)
+        card = derive_card(card, features=features, layers=layers)
+    places = list_user_files(weights)
     if places and not pretrained:
         raise QueryError(
-            f"Found weights={shown(places[0])!r} and pretrained=False for {card.id!r}, expected one of the two."
+            f"Found weights={format_location(places[0])!r} and pretrained=False for {card.id!r}, expected one of the "
+            "two."
         )
     if (checkpoint_key or layout) and not places:
         option = "checkpoint_key" if checkpoint_key else "layout"
         raise QueryError(f"Found {option} without weights for {card.id!r}; it concerns a file of your own, give both.")
     preprocess = build_preprocess(card.preprocess)
-    sized = None if px is None else card_at(own_card(card), px)
+    sized = None if px is None else derive_sized_card(get_base_card(card), px)
     of_px = card.preprocess if px is None else preprocess_at(card.preprocess, px)
     at_px = build_preprocess(of_px, fast_resize=fast_resize)
     target = torch.get_default_device() if device is None else torch.device(device)
-    encoder_card = own_card(card)
+    encoder_card = get_base_card(card)
     if not pretrained or target.type == "meta" or (card.is_untrained and not places):
         encoder = build_encoder(encoder_card, seed=seed, device=target)
         if sized is not None:
-            encoder = at_size(encoder, encoder_card, sized)
-        return encoder if card is encoder_card else with_features(encoder, card), at_px
-    encoder, stored = trained(encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
+            encoder = resize_encoder(encoder, encoder_card, sized)
+        return encoder if card is encoder_card else replace_pooling(encoder, card), at_px
+    encoder, stored = load_trained_encoder(
+        encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or ""
+    )
     encoder = encoder.to(target)
     if stored.is_new and not places:
         try:
@@ -668,11 +682,11 @@ def load(
             discard(stored)
             raise
     if sized is not None:
-        encoder = at_size(encoder, encoder_card, sized)
-    return encoder if card is encoder_card else with_features(encoder, card), at_px
+        encoder = resize_encoder(encoder, encoder_card, sized)
+    return encoder if card is encoder_card else replace_pooling(encoder, card), at_px
 
 
-def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:
+def list_user_files(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:
     """The user's files as places: one, or a file and its companions; none for None."""
     if weights is None:
         return ()
@@ -682,17 +696,19 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     return tuple(os.fspath(place) for place in given)
 
 
-def trained(
+def load_trained_encoder(
     card: EncoderCard, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
 ) -> tuple[Encoder, StoredWeights]:
-    """An encoder with its trained weights, on the CPU, and where they came from; as for :func:`weights_sources`."""
-    encoder_card = own_card(card)
+    """An encoder with its trained weights, on the CPU, and where they came from; see :func:`list_weights_sources`."""
+    encoder_card = get_base_card(card)
     encoder = build_empty_encoder(encoder_card)
     stored = obtain(encoder_card, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)
-    state = stored.tensors(remedy=remedy(stored, name=encoder_card.id))
-    is_ours = stored.path.is_relative_to(weights_folder() / "tensors") or stored.path.is_relative_to(registered_store())
+    state = stored.tensors(remedy=describe_remedy(stored, name=encoder_card.id))
+    is_ours = stored.path.is_relative_to(get_weights_folder() / "tensors") or stored.path.is_relative_to(
+        get_registered_store()
+    )
     require_fit(state, encoder, what=str(stored.path), is_trusted=is_ours)  # a mirror was made elsewhere
     encoder.load_state_dict(state, assign=True)
     encoder = encoder.requires_grad_(False)
     encoder.reading = stored.record.reading
-    return encoder if card is encoder_card else with_features(encoder, card), stored
+    return encoder if card is encoder_card else replace_pooling(encoder, card), stored

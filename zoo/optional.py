@@ -1,6 +1,6 @@
 """Missing optional libraries, and names that are imported on first use.
 
->>> with requires_extra("models", needed_for="Reading images"):
+>>> with require_extra("models", needed_for="Reading images"):
 ...     import libraw  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
@@ -21,7 +21,7 @@ _ZOO = __name__.partition(".")[0]
 
 
 @contextmanager
-def requires_extra(extra: str, *, needed_for: str) -> Iterator[None]:
+def require_extra(extra: str, *, needed_for: str) -> Iterator[None]:
     """Raises MissingExtra if a library imported in the block is not installed.
 
     ``extra`` installs it (``"models"``); ``needed_for`` is the subject of "... needs the library 'torch'". Other errors
@@ -35,7 +35,7 @@ def requires_extra(extra: str, *, needed_for: str) -> Iterator[None]:
         raise MissingExtra(error.name, extra=extra, needed_for=needed_for) from error
 
 
-def lazy(
+def make_lazy_exports(
     module: str, names: Mapping[str, Iterable[str]], *, submodules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose public names are imported on first use.

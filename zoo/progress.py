@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, Protocol
 
-from .errors import visible
+from .errors import escape_unprintable
 
 
 class Progress(Protocol):
@@ -22,7 +22,7 @@ class Progress(Protocol):
         """The work has ended, complete or not."""
 
 
-class Silent:
+class SilentProgress:
     """Shows no progress."""
 
     def start(self, name: str, total: int | None, done: int) -> None: ...
@@ -32,7 +32,7 @@ class Silent:
     def end(self) -> None: ...
 
 
-class Bar:
+class ProgressBar:
     """A bar with the rate and the time left on stderr, for a terminal or a notebook; ``unit`` is "B" or "images".
 
     Silent where stderr is no terminal, ``HF_HUB_DISABLE_PROGRESS_BARS`` or ``TQDM_DISABLE`` is set, or tqdm is missing.
@@ -53,7 +53,7 @@ class Bar:
             return
         is_bytes = self._unit == "B"
         self._bar = tqdm(
-            desc=visible(name),
+            desc=escape_unprintable(name),
             total=total,
             initial=done,
             unit=self._unit if is_bytes else f" {self._unit}",

@@ -25,31 +25,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .cards.catalogue import build_card, catalogue, read_card_files
+from .cards.catalogue import build_card, load_catalogue, read_card_files
 from .cards.reading import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards.representations import MARK
 from .cards.schema import EncoderCard, Missing
-from .cards.writing import facts_of, toml_of
-from .drift import keep_recording, observed, recording_path, require_finite
+from .cards.writing import extract_facts, format_card_toml
 from .encoders import build_empty_encoder
-from .encoders.layouts import layout_named
+from .encoders.layouts import get_layout
 from .encoders.layouts.lora import parse_lora
 from .encoders.preprocess import build_preprocess
-from .errors import QueryError, StoreError, ZooError, nearest_names
-from .files import locked, new_folder, require_regular, synchronise_folder, user_folder
+from .errors import QueryError, StoreError, ZooError, find_nearest_names
+from .files import get_user_folder, lock_file, make_new_folder, require_regular, synchronise_folder
 from .loading import (
-    converted,
+    convert_candidate,
     discard,
-    places_of,
-    registered_place,
-    registered_store,
+    format_registered_location,
+    get_registered_store,
+    list_user_files,
+    list_weights_sources,
     store_weights,
-    weights_sources,
 )
+from .regression_check import compute_recording, get_recording_path, keep_recording, require_finite
 from .results.reading import read_files
-from .results.recording import file_stem, sidecar_of
-from .weights import care, store
-from .weights.places import is_path, shown, source
+from .results.recording import build_file_stem, get_provenance_path
+from .weights import maintenance, store
+from .weights.locations import format_location, is_path, resolve_source
 
 Facts = dict[str, Any]
 _COMMENT = "Registered with SSL Zoo. What is registered is not changed: a new version is a new id."
@@ -115,37 +115,39 @@ def register(
     WeightsUnavailable, WeightsRefused, StoreError, DataError
         As for the weights of any encoder; nothing is left behind.
     """
-    places = places_of(weights)
-    model = catalogue()[like]
+    places = list_user_files(weights)
+    model = load_catalogue()[like]
     check_id("A new encoder", name)
-    merged = facts_of(model)
-    path = source(places[0]).path if is_path(places[0]) else None
-    _forget(merged, origin=shown(places[0]) if path is None else path.name, inherit=inherit)
+    merged = extract_facts(model)
+    path = resolve_source(places[0]).path if is_path(places[0]) else None
+    _forget(merged, origin=format_location(places[0]) if path is None else path.name, inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
     if layout:
-        layout_named(layout)
+        get_layout(layout)
     encoder = build_empty_encoder(draft)
     knows_method = draft.objective.name is not Missing.NOT_PUBLISHED
     meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
-    files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
-    (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    files = tuple(os.path.abspath(resolve_source(place).path or place) if is_path(place) else place for place in places)
+    (choice,) = list_weights_sources(
+        meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or ""
+    )
     lora, is_given = parse_lora(merge_lora) if merge_lora else None, "architecture.options" in (facts or {})
     if choice.search is not None:
         search = replace(choice.search, lora=lora, like=like, is_network_given=is_given)
         choice = replace(choice, search=search)
 
-    with _alone(), converted(draft, encoder, choice) as (tensors, origins, reading, found):
+    with _exclusive_lock(), convert_candidate(draft, encoder, choice) as (tensors, origins, reading, found):
         if found is not draft:
             encoder = build_empty_encoder(found)
             n_parameters = sum(parameter.numel() for parameter in encoder.parameters())
             draft = replace(found, architecture=replace(found.architecture, n_parameters=n_parameters))
-            merged |= {part: facts_of(draft)[part] for part in ("architecture", "preprocess", "representation")}
-        if name in catalogue():
-            return _same(catalogue()[name], draft, origins[0].sha256, reading)
+            merged |= {part: extract_facts(draft)[part] for part in ("architecture", "preprocess", "representation")}
+        if name in load_catalogue():
+            return _same(load_catalogue()[name], draft, origins[0].sha256, reading)
         stored = store_weights(
-            registered_store(),
+            get_registered_store(),
             name,
             tensors,
             encoder=encoder,
@@ -156,16 +158,16 @@ def register(
         )
         try:
             encoder.load_state_dict(stored.tensors(remedy="register it again"), assign=True)
-            recording = observed(stored, encoder, build_preprocess(draft.preprocess))
+            recording = compute_recording(stored, encoder, build_preprocess(draft.preprocess))
             require_finite(draft, recording)
-            url = registered_place(stored.record.sha256)
-            first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
+            url = format_registered_location(stored.record.sha256)
+            first = next((card.id for card in load_catalogue().values() if card.weights.url == url), _NONE)
             size = stored.record.size_bytes
             merged["weights"] |= {"url": url, "sha256": stored.record.sha256, "size_bytes": size, "same_file_as": first}
             merged["weights"]["note"] += f" {reading}"
             card = _written(_card(name, model.family, merged), merged)
         except ZooError:
-            if stored.is_new and name not in catalogue():  # it is there if only making its name lasting has failed
+            if stored.is_new and name not in load_catalogue():  # it is there if only making its name lasting has failed
                 discard(stored)
             raise
         try:
@@ -177,7 +179,7 @@ def register(
     return card
 
 
-def facts_of_file(path: Path) -> Facts:
+def read_facts(path: Path) -> Facts:
     """Facts by dotted name, from a TOML or JSON file that is written like a card.
 
     A table is a part of the card (``[pretraining]``); dotted names at the top (``"pretraining.epochs"``) are understood
@@ -211,7 +213,7 @@ def facts_of_file(path: Path) -> Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unregistered:
+class UnregisterResult:
     """What was done to unregister an encoder."""
 
     encoder: str
@@ -223,12 +225,13 @@ class Unregistered:
 
 def require_registered(names: Sequence[str]) -> list[EncoderCard]:
     """The cards of registered encoders; refused if one was not registered, or others depend on it."""
-    cards = catalogue()
+    cards = load_catalogue()
     wanted = {card.id: card for card in (cards[name] for name in names)}
     for card in wanted.values():
         if _card_folder(card) is None:
             raise QueryError(
-                f"{card.id!r} was not registered; expected an encoder of {registered_folder()}, so remove its card by "
+                f"{card.id!r} was not registered; expected an encoder of {get_registered_folder()}, so remove its "
+                "card by "
                 "hand if it is your own."
             )
     for other in cards.values():
@@ -243,7 +246,7 @@ def require_registered(names: Sequence[str]) -> list[EncoderCard]:
     return list(wanted.values())
 
 
-def unregister(names: Sequence[str]) -> list[Unregistered]:
+def unregister(names: Sequence[str]) -> list[UnregisterResult]:
     """Removes registered encoders: cards, checks, and the weights that no other encoder reads.
 
     Their results stay, under a name that no listing reads; registering the same weights under the same id restores
@@ -254,24 +257,26 @@ def unregister(names: Sequence[str]) -> list[Unregistered]:
     done = []
     try:
         for card in cards:
-            with _alone():
+            with _exclusive_lock():
                 freed = _remove(card)
                 kept_rows, n_rows = _set_rows_aside(card)
-                recording_path(card).unlink(missing_ok=True)
+                get_recording_path(card).unlink(missing_ok=True)
             stray = _files_naming(card)
             done.append(
-                Unregistered(encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=stray)
+                UnregisterResult(
+                    encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=stray
+                )
             )
     except OSError as error:
         raise StoreError(
-            f"{error.filename} cannot be moved or removed ({error.strerror}); make {user_folder()} writable."
+            f"{error.filename} cannot be moved or removed ({error.strerror}); make {get_user_folder()} writable."
         ) from error
     return done
 
 
-def registered_folder() -> Path:
+def get_registered_folder() -> Path:
     """Where the cards of registered encoders are."""
-    return user_folder() / "metadata" / "registered"
+    return get_user_folder() / "metadata" / "registered"
 
 
 def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
@@ -292,7 +297,7 @@ def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
     facts["errata"] = []
     facts["weights"] = {
         "availability": "open",
-        "url": registered_place("0" * 64),  # until the weights are converted
+        "url": format_registered_location("0" * 64),  # until the weights are converted
         "mirrors": [],
         "companions": [],
         "same_file_as": _NONE,
@@ -308,7 +313,7 @@ def _set(facts: Facts, field: str, value: Any) -> None:
     part, _, name = field.partition(".")
     known = [f"{part}.{name}" for part, kind in PARTS.items() for name in kind.__dataclass_fields__] + ["released"]
     if field not in known or part == "weights":
-        close = nearest_names(field, [name for name in known if not name.startswith("weights.")], n=1)
+        close = find_nearest_names(field, [name for name in known if not name.startswith("weights.")], n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ", such as 'pretraining.epochs'."
         raise QueryError(f"There is no fact {field!r} of a registered encoder to set{hint}")
     if name:
@@ -322,17 +327,21 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
     return build_card({"id": name, "family": family, **checked})
 
 
-def record_of(card: EncoderCard) -> store.Record | None:
+def find_registered_record(card: EncoderCard) -> store.WeightsRecord | None:
     """The record of the weights of a registered encoder; None if it is not registered."""
     records = (
-        record for _, record in store.records(registered_store()) if record and record.sha256 == card.weights.sha256
+        record
+        for _, record in store.iterate_weights_records(get_registered_store())
+        if record and record.sha256 == card.weights.sha256
     )
     return next(records, None)
 
 
-def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
+def _same(
+    existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.FileReading | None
+) -> EncoderCard:
     """The encoder that has this id already, if all facts agree; otherwise refuses."""
-    record = record_of(existing)
+    record = find_registered_record(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
     is_file = record is not None and record.origins[0].sha256 == source_sha256
     before = reading and replace(reading, notes=())  # as earlier versions have recorded it
@@ -352,21 +361,22 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _exclusive_lock() -> Iterator[None]:
     """One process registers at a time."""
     try:
-        with locked(registered_folder() / ".lock", patience_s=_PATIENCE_S):
+        with lock_file(get_registered_folder() / ".lock", patience_s=_PATIENCE_S):
             yield
     except OSError as error:
         raise StoreError(
-            f"{error.filename or registered_folder()} cannot be written ({error.strerror}); make {user_folder()} "
+            f"{error.filename or get_registered_folder()} cannot be written ({error.strerror}); make "
+            f"{get_user_folder()} "
             "writable or set ZOO_HOME."
         ) from error
 
 
 def _card_folder(card: EncoderCard) -> Path | None:
     """The folder of a registered card; None if there is none."""
-    for path in registered_folder().glob("*/*.toml"):
+    for path in get_registered_folder().glob("*/*.toml"):
         if path.parent.name.casefold() == card.id.casefold() and path.stem == card.family:
             return path.parent
     return None
@@ -380,16 +390,16 @@ def _remove(card: EncoderCard) -> int:
         os.rename(folder, aside)
         synchronise_folder(folder.parent)
         shutil.rmtree(aside, ignore_errors=True)
-    if any(other.weights.url == card.weights.url for other in catalogue().values()):
+    if any(other.weights.url == card.weights.url for other in load_catalogue().values()):
         return 0
-    stored = care.stored(care.Shelf(kind="registered", folder=registered_store()))
-    return care.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])
+    stored = maintenance.list_store_records(maintenance.WeightsStore(kind="registered", folder=get_registered_store()))
+    return maintenance.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])
 
 
 def _files_of_rows(card: EncoderCard) -> tuple[Path, Path]:
     """The files of ``zoo.results.recording`` for an encoder: rows and their provenance."""
-    rows = user_folder() / "results" / "measured" / f"{file_stem(card.id)}.csv"
-    return rows, sidecar_of(rows)
+    rows = get_user_folder() / "results" / "measured" / f"{build_file_stem(card.id)}.csv"
+    return rows, get_provenance_path(rows)
 
 
 def _aside(path: Path, card: EncoderCard) -> Path:
@@ -400,7 +410,7 @@ def _aside(path: Path, card: EncoderCard) -> Path:
 def _set_rows_aside(card: EncoderCard) -> tuple[tuple[Path, ...], int]:
     """Renames the results of an encoder, so that no encoder of the same id takes them over."""
     moved, n_rows = [], 0
-    with locked(user_folder() / "results" / ".lock"):
+    with lock_file(get_user_folder() / "results" / ".lock"):
         for path in _files_of_rows(card):
             if path.exists():
                 if path.suffix == ".csv":
@@ -420,7 +430,7 @@ def _restore_rows(card: EncoderCard) -> None:
 def _files_naming(card: EncoderCard) -> tuple[Path, ...]:
     """Results files of the user that name an encoder."""
     names = (f"{card.id},".lower().encode(), f"{card.id}{MARK}".lower().encode())
-    home = user_folder().resolve()
+    home = get_user_folder().resolve()
     return tuple(
         path
         for path, content in read_files(".csv").items()
@@ -430,9 +440,9 @@ def _files_naming(card: EncoderCard) -> tuple[Path, ...]:
 
 def _own_likes() -> Iterator[tuple[Path, str, str]]:
     """File, encoder and the encoder that it is like, of the user's cards; without those that are left out."""
-    known = catalogue()
+    known = load_catalogue()
     for path, content in read_card_files().items():
-        if path.is_relative_to(user_folder()):
+        if path.is_relative_to(get_user_folder()):
             try:
                 encoders = tomllib.loads(content.decode("utf-8-sig")).get("encoders", {})
             except ValueError:  # a broken file, of which the catalogue warns
@@ -443,10 +453,10 @@ def _own_likes() -> Iterator[tuple[Path, str, str]]:
 
 
 def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
-    target = registered_folder() / card.id.casefold()
+    target = get_registered_folder() / card.id.casefold()
     try:
-        with new_folder(target) as folder, open(folder / f"{card.family}.toml", "xb") as file:
-            file.write(toml_of(card.id, facts, comment=_COMMENT).encode())
+        with make_new_folder(target) as folder, open(folder / f"{card.family}.toml", "xb") as file:
+            file.write(format_card_toml(card.id, facts, comment=_COMMENT).encode())
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError as error:
@@ -455,7 +465,8 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
         ) from error
     except OSError as error:
         raise StoreError(
-            f"The card of {card.id!r} cannot be written to {target} ({error.strerror}); make {user_folder()} writable "
+            f"The card of {card.id!r} cannot be written to {target} ({error.strerror}); make {get_user_folder()} "
+            "writable "
             "or set ZOO_HOME."
         ) from error
-    return catalogue()[card.id]
+    return load_catalogue()[card.id]

@@ -30,8 +30,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from .errors import PlaceError, QueryError, ZooError
-from .files import local_folder, replaced, require_regular
-from .optional import requires_extra
+from .files import parse_local_folder, replace_file, require_regular
+from .optional import require_extra
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
 
@@ -50,7 +50,7 @@ _Listing = dict[str, tuple[bool, int, str]]
 """By name: whether it is a folder, bytes of a file (-1 if unknown), and a text that changes when the file does."""
 
 
-class Place(ABC):
+class Location(ABC):
     """Files by their names, which may have "/" in them."""
 
     folder: Path | None
@@ -62,7 +62,7 @@ class Place(ABC):
         """As it may be printed: without user, password and query."""
 
     @abstractmethod
-    def below(self, name: str) -> Place:
+    def below(self, name: str) -> Location:
         """The place below this one."""
 
     def names(self) -> list[str]:
@@ -125,10 +125,10 @@ class Place(ABC):
         return sorted((name, about) for name, about in self._entries().items() if name and not is_half(name))
 
 
-def place_at(where: str | Path | Place) -> Place:
+def resolve_place(where: str | Path | Location) -> Location:
     """The place of a path or an address; a place is returned as it is.
 
-    >>> place_at("memory://bucket/a").below("b").shown, place_at("file:///data").folder
+    >>> resolve_place("memory://bucket/a").below("b").shown, resolve_place("file:///data").folder
     ('memory://bucket/a/b', PosixPath('/data'))
 
     Raises
@@ -140,15 +140,15 @@ def place_at(where: str | Path | Place) -> Place:
     """
     if not isinstance(where, str | Path):
         return where
-    folder = where.absolute() if isinstance(where, Path) else local_folder(where)
+    folder = where.absolute() if isinstance(where, Path) else parse_local_folder(where)
     if folder is not None:
-        return LocalPlace(folder)
-    address = _Address(str(where))
+        return LocalLocation(folder)
+    address = _RemoteLocation(str(where))
     address.opened("read")
     return address
 
 
-def require_writable(place: Place) -> None:
+def require_writable(place: Location) -> None:
     """Refuses a place in which nothing can be written or removed, by a small file that is gone afterwards.
 
     Raises
@@ -166,29 +166,29 @@ def is_offline() -> bool:
     return os.environ.get("ZOO_OFFLINE", "").strip().casefold() not in OFF
 
 
-def shown_place(where: str) -> str:
+def format_place(where: str) -> str:
     """A folder or an address as it may be printed: without the user, the password and the query of an address.
 
-    >>> shown_place("ftp://me:secret@host/mirror"), shown_place("hf://datasets/me/mirror@main")
+    >>> format_place("ftp://me:secret@host/mirror"), format_place("hf://datasets/me/mirror@main")
     ('ftp://***@host/mirror', 'hf://datasets/me/mirror@main')
     """
     if "://" not in where and "::" not in where:  # a folder
         return where
-    address, query, _ = without_password(where).partition("?")
+    address, query, _ = strip_password(where).partition("?")
     return f"{address}?***" if query else address
 
 
-def without_password(address: str) -> str:
+def strip_password(address: str) -> str:
     """An address, or a proxy that has no scheme, as it may be printed, even if it is malformed.
 
-    >>> without_password("http://me:secret@proxy.org:3128"), without_password("localhost,.org")
+    >>> strip_password("http://me:secret@proxy.org:3128"), strip_password("localhost,.org")
     ('http://***@proxy.org:3128', 'localhost,.org')
     """
     return _SECRET.sub(r"\1***@", address)
 
 
 @dataclass(frozen=True)
-class LocalPlace(Place):
+class LocalLocation(Location):
     """A folder of this machine, which is made when the first file is written."""
 
     folder: Path
@@ -197,8 +197,8 @@ class LocalPlace(Place):
     def shown(self) -> str:
         return str(self.folder)
 
-    def below(self, name: str) -> LocalPlace:
-        return LocalPlace(self.folder / _inside(name))
+    def below(self, name: str) -> LocalLocation:
+        return LocalLocation(self.folder / _inside(name))
 
     def size(self, name: str) -> int | None:
         status = self._status(name)
@@ -250,7 +250,7 @@ class LocalPlace(Place):
     def _write(self, name: str, content: bytes | Path, *, must_be_new: bool) -> None:
         with self._failing("written"):
             opened = content.open("rb") if isinstance(content, Path) else BytesIO(content)
-            with opened as source, replaced(self._path(name), must_be_new=must_be_new) as target:
+            with opened as source, replace_file(self._path(name), must_be_new=must_be_new) as target:
                 shutil.copyfileobj(source, target, _BLOCK)
 
     def _status(self, name: str) -> os.stat_result | None:
@@ -280,7 +280,7 @@ class LocalPlace(Place):
 
 
 @dataclass(frozen=True)
-class _Address(Place):
+class _RemoteLocation(Location):
     """Files below an address of fsspec's, which opens it once a process."""
 
     address: str = field(repr=False)
@@ -289,9 +289,9 @@ class _Address(Place):
 
     @property
     def shown(self) -> str:
-        return "/".join(part for part in (shown_place(self.address).rstrip("/"), self.inner) if part)
+        return "/".join(part for part in (format_place(self.address).rstrip("/"), self.inner) if part)
 
-    def below(self, name: str) -> _Address:
+    def below(self, name: str) -> _RemoteLocation:
         return replace(self, inner="/".join(part for part in (self.inner, _inside(name)) if part))
 
     def size(self, name: str) -> int | None:
@@ -365,15 +365,15 @@ class _Address(Place):
         is_here = self.address.startswith("memory://") and "::" not in self.address
         if is_offline() and not is_here:
             reason = "ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine"
-            raise _failure(shown_place(self.address), doing, reason)
-        with requires_extra("models", needed_for="An address of files"):
+            raise _failure(format_place(self.address), doing, reason)
+        with require_extra("models", needed_for="An address of files"):
             import fsspec  # not at the top, for showing a place does not need it
         with _foreign(self.address, doing, self.shown):
             try:
                 files, root = fsspec.core.url_to_fs(self.address)
             except (ValueError, TypeError, ImportError) as error:
                 words, cause = _message(error, self.address)
-                name = shown_place(self.address)
+                name = format_place(self.address)
                 raise QueryError(
                     f"The place {name!r} is neither a folder nor an address that works: {words}."
                 ) from cause

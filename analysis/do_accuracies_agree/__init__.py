@@ -24,28 +24,28 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import PairedComparison, pair_estimates, paired_comparison
+from zoo.analysis.correlations import PairedComparison, compare_pairs, list_pair_estimates
 from zoo.analysis.table import StudyTable, require_encoders
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
+from zoo.evaluation.drawing import COLOURS, Figure, make_figure, write_panel_letters
 from zoo.results.rows import errata
 from zoo.studies.findings import (
     NOT_AVAILABLE,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Rows,
-    Table,
-    excludes_zero,
-    in_a_sentence,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+    has_interval_without_zero,
     number_claim,
-    stated,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import read_printed, unsigned
+from zoo.studies.tables import format_unsigned, read_printed
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -62,19 +62,19 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     known = [one for one in (*comparisons.values(), without) if one is not None]
     return Findings(
         claims=claims_of(Found(table, comparisons, without, ours)),
-        answer=in_a_sentence(lambda: _answer(comparisons["full-shot"])),
+        answer=answer_in_sentence(lambda: _answer(comparisons["full-shot"])),
         estimates=[
             *(estimate for one in known for estimate in _estimates(one)),
             *(
                 one
                 for setting, (accuracy, _) in SETTINGS.items()
-                for one in pair_estimates(differences[setting], outcome=accuracy, method=DIFFERENCE)
+                for one in list_pair_estimates(differences[setting], outcome=accuracy, method=DIFFERENCE)
             ),
         ],
         tables=[summary_table(known), table_8(table, ours)],
         figures=[differences_figure(table, differences, comparisons)],
         rows=[
-            Rows(
+            RowsUsed(
                 part=f"published accuracies, {setting}", used=len(pairs), left_out=table.n_left_out(*SETTINGS[setting])
             )
             for setting, pairs in differences.items()
@@ -86,10 +86,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 def _answer(full: PairedComparison | None) -> str:
     if full is None:
         raise QueryError(MISSING)
-    is_above = valued(full.mean) < 0  # published minus ours
+    is_above = require_value(full.mean) < 0  # published minus ours
     return (
-        f"{'Not quite' if excludes_zero(full.mean) else 'Within chance'}: with all labels our accuracies are on "
-        f"average {stated(full.mean, 1, unit='points', is_turned=is_above)} {'above' if is_above else 'below'} the "
+        f"{'Not quite' if has_interval_without_zero(full.mean) else 'Within chance'}: with all labels our accuracies "
+        "are on "
+        f"average {format_statement(full.mean, 1, unit='points', is_turned=is_above)} "
+        f"{'above' if is_above else 'below'} the "
         f"published ones, over {full.n} encoders."
     )
 
@@ -176,11 +178,11 @@ of_significance = Claims(source=APPENDIX)
 
 
 @of_significance("The difference is not significant, {setting}", paper="not significant")
-def few_labels_make_no_difference(comparison: PairedComparison | None) -> Answer:
+def few_labels_make_no_difference(comparison: PairedComparison | None) -> ClaimAnswer:
     if comparison is None:
         raise QueryError(MISSING)
     p = comparison.mean.p if comparison.mean.p is not None else float("nan")
-    return Answer(ours=f"p {p:.2f}, {comparison.n} pairs", holds=p >= 0.05, value=p)
+    return ClaimAnswer(ours=f"p {p:.2f}, {comparison.n} pairs", holds=p >= 0.05, value=p)
 
 
 # Which encoders differ, and which way
@@ -189,14 +191,14 @@ of_directions = Claims(source=APPENDIX)
 
 
 @of_directions("Many of the highly positive differences are of encoders that predict the transformation", paper="many")
-def many_predict_the_transformation(found: Found) -> Answer:
+def many_predict_the_transformation(found: Found) -> ClaimAnswer:
     modes = [
         found.table.frame.at[encoder, "ssl_mode"]
         for (encoder, setting), value in found.ours.items()
         if setting == "full-shot" and value > FAR
     ]
     older = modes.count("transform")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{older} of the {len(modes)} above {FAR:g} points (many: at least half)",
         holds=0 < len(modes) <= 2 * older,
         reason="fewer than half of them predict a transformation",
@@ -207,11 +209,11 @@ def many_predict_the_transformation(found: Found) -> Answer:
     "MUGS ViT-S/16 is worse than published with 1 % of labels, and better with all",
     paper="worse with 1 %, better with all",
 )
-def mugs_differs_both_ways(found: Found) -> Answer:
+def mugs_differs_both_ways(found: Found) -> ClaimAnswer:
     few, full = found.ours.get((MUGS, "1 % of labels")), found.ours.get((MUGS, "full-shot"))
     if few is None or full is None:
         raise QueryError(MISSING)
-    return Answer(ours=f"{few:+.2f} and {full:+.2f}", holds=few > 0 > full)
+    return ClaimAnswer(ours=f"{few:+.2f} and {full:+.2f}", holds=few > 0 > full)
 
 
 @of_directions(
@@ -219,12 +221,12 @@ def mugs_differs_both_ways(found: Found) -> Answer:
     source="caption of Figure 27",
     paper="negative is worse",
 )
-def negative_is_worse(found: Found) -> Answer:
+def negative_is_worse(found: Found) -> ClaimAnswer:
     printed = [(float(value), found.ours[pair]) for pair, value in TABLE_8.items() if pair in found.ours]
     if not printed:
         raise QueryError(MISSING)
     same_sign = all(one * other > 0 for one, other in printed)
-    return Answer(
+    return ClaimAnswer(
         ours="positive is worse in Table 8 and in the text",
         holds=not same_sign,
         held_as_the_paper_did=same_sign,
@@ -259,11 +261,13 @@ FAR_IN_PRINT = {pair for pair, value in TABLE_8.items() if abs(float(value)) > F
 
 
 @of_table_8(f"Table 8 lists every pair that is more than {FAR:g} points apart", paper=f"{len(FAR_IN_PRINT)} pairs")
-def table_8_is_complete(found: Found) -> Answer:
+def table_8_is_complete(found: Found) -> ClaimAnswer:
     far = {pair for pair, value in found.ours.items() if abs(value) > FAR}
     changes = [f"without {encoder} ({setting})" for encoder, setting in sorted(FAR_IN_PRINT - far)]
     changes += [f"with {encoder} ({setting})" for encoder, setting in sorted(far - FAR_IN_PRINT)]
-    return Answer(ours=f"{len(far)} pairs", holds=far == FAR_IN_PRINT, value=float(len(far)), reason=", ".join(changes))
+    return ClaimAnswer(
+        ours=f"{len(far)} pairs", holds=far == FAR_IN_PRINT, value=float(len(far)), reason=", ".join(changes)
+    )
 
 
 def number(claim: str, printed: str, ours: float | None, *, source: str = APPENDIX, reason: str = "") -> Claim:
@@ -299,35 +303,35 @@ def compared(table: StudyTable, term: str, pairs: pd.Series[float]) -> PairedCom
     if pairs.nunique() < 2:
         return None
     objectives = table.frame["objective"].reindex(pairs.index).fillna("unknown")
-    return paired_comparison(pairs, term=term, outcome=DIFFERENCE, groups=objectives)
+    return compare_pairs(pairs, term=term, outcome=DIFFERENCE, groups=objectives)
 
 
 @cache
 def known_fault(encoder: str) -> str:
     """What is known to be wrong with the published accuracy, or with the measurement, of an encoder."""
-    cards = catalogue()
+    cards = load_catalogue()
     facts = cards[encoder].errata if encoder in cards else ()
     reasons = [erratum.reason for erratum in facts if erratum.field == "reported.top1_percent"]
     return " ".join([*reasons, *(one.reason for one in errata() if one.encoder == encoder and one.exclude)])
 
 
-def summary_table(comparisons: Sequence[PairedComparison]) -> Table:
+def summary_table(comparisons: Sequence[PairedComparison]) -> FindingsTable:
     """One row a setting: mean, standard deviation and median of the differences, with their tests."""
     rows = [
         [
             one.mean.term,
             str(one.n),
-            unsigned(one.mean),
+            format_unsigned(one.mean),
             f"{one.sd:.2f}",
             _p(one.mean),
             _p(one.by_group) if one.by_group else "",
-            unsigned(one.median),
+            format_unsigned(one.median),
             _p(one.median),
             f"{one.detectable:.1f}",
         ]
         for one in comparisons
     ]
-    return Table(
+    return FindingsTable(
         title="Published minus measured top-1 accuracy, in percentage points",
         headers=[
             "setting", "pairs", "mean [95 % interval]", "sd", "p, paired t", "p, clustered by objective",
@@ -339,7 +343,7 @@ def summary_table(comparisons: Sequence[PairedComparison]) -> Table:
     )  # fmt: skip
 
 
-def table_8(table: StudyTable, ours: Mapping[tuple[str, str], float]) -> Table:
+def table_8(table: StudyTable, ours: Mapping[tuple[str, str], float]) -> FindingsTable:
     """Every pair that is far apart in print or in the table; ``ours`` are differences by encoder and setting."""
     facts = table.frame[["objective", "architecture_exact", "pretraining_data"]].fillna("")
     rows = []
@@ -355,7 +359,7 @@ def table_8(table: StudyTable, ours: Mapping[tuple[str, str], float]) -> Table:
                 known_fault(encoder),
             ]
         )
-    return Table(
+    return FindingsTable(
         title=f"Encoders more than {FAR:g} points from their published accuracy (Table 8)",
         headers=["encoder", "objective", "architecture", "pretraining data", "setting", "paper", "ours", "known fault"],
         rows=rows,
@@ -392,14 +396,14 @@ def differences_figure(
 def draw(
     table: StudyTable, differences: Mapping[str, pd.Series[float]], compared: Mapping[str, PairedComparison | None]
 ) -> Drawing:
-    drawing, (left, right) = new_figure(height=3.6, n_columns=2, width_ratios=[1.2, 1])
+    drawing, (left, right) = make_figure(height=3.6, n_columns=2, width_ratios=[1.2, 1])
     _draw_all(left, table, differences, compared)
     _draw_far(right, table, differences)
     for axes in (left, right):
         axes.axvline(0, color="#444444", linewidth=0.8, zorder=0)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("published - measured\naccuracy [points]\nabove 0 our probe is worse")
-    letter([left, right])
+    write_panel_letters([left, right])
     entries = [(mark, "#555555", words) for mark, words in (("o", "encoder"), ("X", "encoder with a known fault"))]
     entries += [("D", "black", "mean, 95 % interval"), *(("s", ink, name) for name, ink in _COLOURS.items())]
     handles = [Line2D([], [], linestyle="", marker=mark, color=ink, label=words) for mark, ink, words in entries]

@@ -35,27 +35,27 @@ from zoo.evaluation.drawing import (
     COLOURS,
     MODE_COLOURS,
     Figure,
-    legend_below,
-    letter,
-    new_figure,
-    palette,
-    scatter_groups,
+    draw_legend_below,
+    make_figure,
+    make_palette,
+    plot_groups,
+    write_panel_letters,
 )
 from zoo.results.reported_values import PROTOCOLS, ReportedNumber
 from zoo.studies.findings import (
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Rows,
-    Table,
-    excludes_zero,
-    in_a_sentence,
-    stated,
-    valued,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+    has_interval_without_zero,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, unsigned
+from zoo.studies.tables import format_estimate, format_unsigned
 
 from .pairs import (
     Pairs,
@@ -99,7 +99,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     figures += [protocols_figure(drawn, sources)] if drawn else []
     return Findings(
         claims=claims_of(found),
-        answer=in_a_sentence(lambda: _answer(found)),
+        answer=answer_in_sentence(lambda: _answer(found)),
         estimates=[*(one for some in estimates.values() for one in some), *order, *within.values()],
         tables=[
             kinds_table("Reported minus measured accuracy", [*measured.values()], estimates, what="kind of number"),
@@ -116,28 +116,31 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 def _answer(found: Found) -> str:
     mean, tau, (nearest, *_) = found.one("linear", MEAN), found.one("linear", TAU), found.order
-    is_below = valued(mean) < 0
+    is_below = require_value(mean) < 0
     return (
-        f"Reported linear accuracies are {stated(mean, 1, unit='points', is_turned=is_below)} "
-        f"{'below' if is_below else 'above'} measured ones (n {mean.n}); both orders have tau {valued(tau):.2f}, and "
-        f"of pairs within half a point {100 * valued(nearest):.0f} % are right."
+        f"Reported linear accuracies are {format_statement(mean, 1, unit='points', is_turned=is_below)} "
+        f"{'below' if is_below else 'above'} measured ones (n {mean.n}); both orders have tau "
+        f"{require_value(tau):.2f}, and "
+        f"of pairs within half a point {100 * require_value(nearest):.0f} % are right."
     )
 
 
 def _rows(
     table: StudyTable, measured: Mapping[str, Pairs], protocols: Sequence[Pairs], sources: Sequence[object]
-) -> list[Rows]:
+) -> list[RowsUsed]:
     rows = []
     for pairs in measured.values():
         if len(pairs) and pairs.name != "own head":
             n = len(table) - len(pairs)
             why = f"no {pairs.name} accuracy reported, or an erratum excludes the measurement"
             rows.append(
-                Rows(part=f"reported against measured, {pairs.name}", used=len(pairs), left_out={why: n} if n else {})
+                RowsUsed(
+                    part=f"reported against measured, {pairs.name}", used=len(pairs), left_out={why: n} if n else {}
+                )
             )
-    rows.append(Rows(part="supervised networks, own head against linear probe", used=len(measured["own head"])))
-    rows += [Rows(part=f"two protocols, {pairs.name}", used=len(pairs)) for pairs in protocols]
-    return [*rows, Rows(part="two sources of one number", used=len(sources), unit="pairs")]
+    rows.append(RowsUsed(part="supervised networks, own head against linear probe", used=len(measured["own head"])))
+    rows += [RowsUsed(part=f"two protocols, {pairs.name}", used=len(pairs)) for pairs in protocols]
+    return [*rows, RowsUsed(part="two sources of one number", used=len(sources), unit="pairs")]
 
 
 def _notes(measured: Mapping[str, Pairs], protocols: Sequence[Pairs], numbers: Sequence[ReportedNumber]) -> list[str]:
@@ -196,21 +199,21 @@ of_columns = Claims(source="assumed where reported numbers stand in one column")
 
 
 @of_columns("A reported linear accuracy is what the published probe finds", paper="no difference")
-def reported_is_measured(found: Found) -> Answer:
+def reported_is_measured(found: Found) -> ClaimAnswer:
     mean, spread = found.one("linear", MEAN), found.one("linear", SPREAD)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{_cell(mean)} points, sd {spread.value:.1f}, {mean.n} encoders",
-        holds=not excludes_zero(mean),
-        contradicted=excludes_zero(mean),
+        holds=not has_interval_without_zero(mean),
+        contradicted=has_interval_without_zero(mean),
         value=mean.value,
         reason="those who report choose layers, sizes of images and sweeps; which of these it is is not identified",
     )
 
 
 @of_columns("Reported linear accuracies rank encoders as the published probe does", paper="the same order")
-def reported_ranks_alike(found: Found) -> Answer:
+def reported_ranks_alike(found: Found) -> ClaimAnswer:
     tau = found.one("linear", TAU)
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {_cell(tau)} (high: at least {HIGH:g})",
         holds=tau.value is not None and tau.value >= HIGH,
         value=tau.value,
@@ -223,13 +226,13 @@ def reported_ranks_alike(found: Found) -> Answer:
     "Of two encoders that are at most half a point apart, the one with the higher reported accuracy is better",
     paper="better",
 )
-def near_ones_are_told_apart(found: Found) -> Answer:
+def near_ones_are_told_apart(found: Found) -> ClaimAnswer:
     known = [one for one in found.order if one.value is not None]
     if not known or known[0] is not found.order[0]:
         raise QueryError(f"Fewer than {FEWEST_PAIRS} pairs of encoders are so near each other.")
     first = known[0]
     sure = next((one.term for one in known if one.value is not None and one.value >= SURE), "no gap")
-    return Answer(
+    return ClaimAnswer(
         ours=f"so for {first.value:.0%} of {first.n} pairs of encoders (of a coin: 50 %); for nine in ten from {sure}",
         holds=first.value is not None and first.value >= SURE,
         contradicted=first.ci_high is not None and first.ci_high < SURE,
@@ -239,14 +242,14 @@ def near_ones_are_told_apart(found: Found) -> Answer:
 
 
 @of_columns("Two sources that evaluate the same weights in the same way print the same number", paper="the same")
-def sources_agree(found: Found) -> Answer:
+def sources_agree(found: Found) -> ClaimAnswer:
     apart = [one for one in found.sources if one.first.source != one.second.source]
     if len(apart) < FEWEST_PAIRS:
         raise QueryError(f"{len(apart)} numbers come from two sources, expected at least {FEWEST_PAIRS}.")
     most = max(abs(one.difference) for one in apart)
     same = sum(one.is_same for one in apart)
     kinds = sorted({one.first.protocol.removeprefix("reported-") for one in apart})
-    return Answer(
+    return ClaimAnswer(
         ours=f"{same} of {len(apart)} to the last common digit, all within {most:.2f} points (same: within {SAME:g})",
         holds=most <= SAME,
         contradicted=most > SAME,
@@ -257,12 +260,12 @@ def sources_agree(found: Found) -> Answer:
 
 
 @of_columns("k-NN accuracies rank encoders as linear ones do", paper="the same order")
-def knn_ranks_as_linear(found: Found) -> Answer:
+def knn_ranks_as_linear(found: Found) -> ClaimAnswer:
     name = "linear and k-NN"
     tau, mean = found.one(name, TAU), found.one(name, MEAN)
     inside = found.within.get(name)
     own = "" if inside is None else f", within one source {_cell(inside)}"
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {_cell(tau)}{own} (high: at least {HIGH:g}); linear {_cell(mean)} points higher, {tau.n} encoders",
         holds=tau.value is not None and tau.value >= HIGH,
         value=tau.value,
@@ -275,13 +278,13 @@ of_mae = Claims(source="MAE (arXiv:2111.06377), Section 4.3")
 
 
 @of_mae("Linear probing and fine-tuning are largely uncorrelated", paper="largely uncorrelated")
-def linear_and_finetuned_are_uncorrelated(found: Found) -> Answer:
+def linear_and_finetuned_are_uncorrelated(found: Found) -> ClaimAnswer:
     tau = found.one("linear and fine-tuned", TAU)
     inside = found.within.get("linear and fine-tuned")
     own = "" if inside is None else f", within one source {_cell(inside)}"
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {_cell(tau)}{own}, {tau.n} encoders (uncorrelated: an interval that holds 0)",
-        holds=not excludes_zero(tau),
+        holds=not has_interval_without_zero(tau),
         value=tau.value,
         reason="over encoders of several methods, where both follow how good a method is; the paper speaks of choices "
         "within one",
@@ -289,7 +292,7 @@ def linear_and_finetuned_are_uncorrelated(found: Found) -> Answer:
 
 
 def _cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2)
+    return format_estimate(estimate, digits=2)
 
 
 TOO_FEW = "too few"
@@ -297,7 +300,7 @@ TOO_FEW = "too few"
 
 def kinds_table(
     title: str, groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], *, what: str
-) -> Table:
+) -> FindingsTable:
     """One row a kind of number or of objective."""
     none = ", ".join(pairs.name for pairs in groups if not len(pairs))
     rows = [
@@ -305,7 +308,7 @@ def kinds_table(
         for pairs in groups
         if len(pairs)
     ]
-    return Table(
+    return FindingsTable(
         title=f"{title}, in percentage points",
         headers=[what, "pairs", "mean [95 % interval]", "standard deviation", "Kendall's tau", "smallest to largest"],
         rows=rows,
@@ -317,7 +320,7 @@ def kinds_table(
 def _cells(estimates: Sequence[Estimate], *outcomes: str) -> list[str]:
     known = {one.outcome: one for one in estimates}
     return [
-        interval(known[outcome], digits=2, signed=outcome != SPREAD) if outcome in known else TOO_FEW
+        format_estimate(known[outcome], digits=2, signed=outcome != SPREAD) if outcome in known else TOO_FEW
         for outcome in outcomes
     ]
 
@@ -326,9 +329,9 @@ def _range(pairs: Pairs) -> str:
     return f"{pairs.differences.min():+.2f} to {pairs.differences.max():+.2f}"
 
 
-def order_table(order: Sequence[Estimate]) -> Table:
+def order_table(order: Sequence[Estimate]) -> FindingsTable:
     """One row a range of gaps."""
-    return Table(
+    return FindingsTable(
         title="Whether the better reported linear accuracy is the better measured one",
         headers=["reported accuracies apart by", "pairs of encoders", "same order [95 % interval]"],
         rows=[[one.term, str(one.n), _share(one)] for one in order],
@@ -337,12 +340,12 @@ def order_table(order: Sequence[Estimate]) -> Table:
 
 
 def _share(one: Estimate) -> str:
-    return TOO_FEW if one.value is None else unsigned(one)
+    return TOO_FEW if one.value is None else format_unsigned(one)
 
 
 def protocols_table(
     groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], within: Mapping[str, Estimate]
-) -> Table:
+) -> FindingsTable:
     """One row a pair of protocols."""
     rows = []
     for pairs in groups:
@@ -350,9 +353,9 @@ def protocols_table(
         if pairs.n_clusters == 1 and pairs.are_enough:
             cells = ["one source alone"] * len(cells)
         own = within.get(pairs.name)
-        inside = "" if own is None else interval(own, digits=2)
+        inside = "" if own is None else format_estimate(own, digits=2)
         rows.append([pairs.name, str(len(pairs)), str(pairs.n_clusters), *cells, inside])
-    return Table(
+    return FindingsTable(
         title="Accuracies that two protocols report of the same encoder",
         headers=[
             "protocols", "encoders", "sources", "first minus second [95 % interval]", "standard deviation",
@@ -364,7 +367,7 @@ def protocols_table(
     )  # fmt: skip
 
 
-def sources_table(found: Sequence[TwoSources]) -> Table:
+def sources_table(found: Sequence[TwoSources]) -> FindingsTable:
     """One row a pair of sources and a protocol."""
     groups: dict[tuple[str, str], list[TwoSources]] = {}
     for one in found:
@@ -374,7 +377,7 @@ def sources_table(found: Sequence[TwoSources]) -> Table:
         gaps = [one.difference for one in some]
         same = sum(one.is_same for one in some)
         rows.append([between, protocol, str(len(some)), str(same), f"{min(gaps):+.3f} to {max(gaps):+.3f}"])
-    return Table(
+    return FindingsTable(
         title="The same weights by the same protocol at the same size of images, as two sources print it",
         headers=["sources", "protocol", "numbers", "the same", "second minus first"],
         rows=rows,
@@ -397,11 +400,11 @@ def agreement_figure(pairs: Pairs, table: StudyTable, order: Sequence[Estimate])
 
 
 def _draw_agreement(pairs: Pairs, table: StudyTable, order: Sequence[Estimate]) -> Drawing:
-    drawing, (left, right) = new_figure(height=3.6, n_columns=2, width_ratios=[1.15, 1])
+    drawing, (left, right) = make_figure(height=3.6, n_columns=2, width_ratios=[1.15, 1])
     modes = table.frame["ssl_mode"].reindex(pairs.first.index).fillna("unknown").astype(str)
     ends = (min(pairs.first.min(), pairs.second.min()) - 2, max(pairs.first.max(), pairs.second.max()) + 2)
     left.plot(ends, ends, "--", color="#888888", linewidth=0.8)
-    scatter_groups(left, pairs.second.tolist(), pairs.first.tolist(), modes.tolist(), colours=MODE_COLOURS)
+    plot_groups(left, pairs.second.tolist(), pairs.first.tolist(), modes.tolist(), colours=MODE_COLOURS)
     left.set(
         xlabel="measured accuracy [%], higher is better",
         ylabel="reported accuracy [%]\nhigher is better",
@@ -410,8 +413,8 @@ def _draw_agreement(pairs: Pairs, table: StudyTable, order: Sequence[Estimate]) 
         aspect="equal",
     )
     _draw_order(right, order)
-    letter([left, right])
-    legend_below(drawing, left, n_columns=3)
+    write_panel_letters([left, right])
+    draw_legend_below(drawing, left, n_columns=3)
     return drawing
 
 
@@ -449,7 +452,7 @@ def protocols_figure(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> 
 
 
 def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> Drawing:
-    drawing, axes = new_figure(height=6.4, n_rows=2, n_columns=2, height_ratios=[1.4, 1])
+    drawing, axes = make_figure(height=6.4, n_rows=2, n_columns=2, height_ratios=[1.4, 1])
     shown, last = axes[: len(groups)], axes[3]
     for spare in axes[len(groups) : 3]:
         spare.remove()
@@ -457,7 +460,7 @@ def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> D
     assert grid is not None
     last.set_subplotspec(grid[1, :])
     named = _most([_short(name) for pairs in groups for name in pairs.clusters])
-    inks = palette([*sorted(named), OTHERS])
+    inks = make_palette([*sorted(named), OTHERS])
     for panel, pairs in zip(shown, groups, strict=True):
         first, _, second = pairs.name.partition(" and ")
         panel.axline((50, 50), slope=1, linestyle="--", color="#888888", linewidth=0.8)
@@ -480,8 +483,8 @@ def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> D
             ylim=(pairs.second.min() - 2, pairs.second.max() + 2),
         )
     _draw_sources(last, sources)
-    letter([*shown, last])
-    legend_below(drawing, shown[0], n_columns=3)
+    write_panel_letters([*shown, last])
+    draw_legend_below(drawing, shown[0], n_columns=3)
     return drawing
 
 

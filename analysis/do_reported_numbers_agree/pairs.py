@@ -14,15 +14,15 @@ from zoo.analysis.correlations import (
     FEWEST_CLUSTERS,
     Floats,
     Resampling,
-    kendall,
-    never_varies,
-    percentiles,
-    signs_of,
-    spearman,
+    compute_kendall,
+    compute_middle_interval,
+    compute_pair_signs,
+    compute_spearman,
+    is_constant,
 )
-from zoo.analysis.reported_agreement import FEWEST_PAIRS, chosen_numbers
+from zoo.analysis.reported_agreement import FEWEST_PAIRS, select_reported_numbers
 from zoo.analysis.table import StudyTable
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.results.derived import summaries
 from zoo.results.reported import reported_numbers
 from zoo.results.reported_values import PROTOCOLS, ReportedNumber
@@ -88,7 +88,7 @@ def pairs_with_measured(table: StudyTable, numbers: Sequence[ReportedNumber]) ->
     for protocol, words in PROTOCOLS.items():
         if protocol == "reported-few-labels":
             continue
-        chosen = {name: one.value for name, one in chosen_numbers(numbers, protocol).items()}
+        chosen = {name: one.value for name, one in select_reported_numbers(numbers, protocol).items()}
         measured = accuracies[SETTINGS[0].split] if protocol != "reported-own-head" else heads
         found[words.short] = _paired(words.short, chosen, measured, objectives, "objective")
     for split, name in FEW_LABELS.items():
@@ -99,7 +99,7 @@ def pairs_with_measured(table: StudyTable, numbers: Sequence[ReportedNumber]) ->
 
 def _supervised_accuracies() -> dict[str, float]:
     """Accuracies of linear probes on the features of supervised networks, with all labels."""
-    cards, full_shot = catalogue(), SETTINGS[0].name
+    cards, full_shot = load_catalogue(), SETTINGS[0].name
     return {
         encoder: 100 - summary.errors[full_shot]
         for encoder, summary in summaries(exclude_wrong=True).items()
@@ -118,7 +118,9 @@ def _paired(
 def pairs_of_protocols(numbers: Sequence[ReportedNumber]) -> list[Pairs]:
     """Pairs of what two protocols report of one encoder, the protocols in the order of their list."""
     chosen = {
-        protocol: chosen_numbers(numbers, protocol) for protocol in PROTOCOLS if protocol != "reported-few-labels"
+        protocol: select_reported_numbers(numbers, protocol)
+        for protocol in PROTOCOLS
+        if protocol != "reported-few-labels"
     }
     found = []
     for one, two in combinations(chosen, 2):
@@ -231,10 +233,14 @@ def estimates_of(pairs: Pairs, *, seed: int = 0) -> list[Estimate]:
         _estimate(label, _mean, (d,), once, counts).described(outcome="first minus second, mean"),
         _estimate(label, _spread, (d,), once, counts).described(outcome="first minus second, standard deviation"),
     ]
-    if not (never_varies(x) or never_varies(y)):
+    if not (is_constant(x) or is_constant(y)):
         found += [
-            _estimate(label.described(unit="tau"), kendall, (x, y), once, counts).described(outcome="Kendall's tau"),
-            _estimate(label.described(unit="rho"), spearman, (x, y), once, counts).described(outcome="Spearman's rho"),
+            _estimate(label.described(unit="tau"), compute_kendall, (x, y), once, counts).described(
+                outcome="Kendall's tau"
+            ),
+            _estimate(label.described(unit="rho"), compute_spearman, (x, y), once, counts).described(
+                outcome="Spearman's rho"
+            ),
         ]
     return found
 
@@ -248,11 +254,11 @@ def within_clusters(pairs: Pairs, *, seed: int = 0) -> Estimate | None:
         return None
     x, y = map(_floats, (pairs.first, pairs.second))
     counts, _ = _drawn(pairs, seed)
-    value = float(kendall(x, y, np.ones((1, len(pairs))), same)[0])
+    value = float(compute_kendall(x, y, np.ones((1, len(pairs))), same)[0])
     if not np.isfinite(value):
         return None
     enough = pairs.n_clusters >= FEWEST_CLUSTERS
-    low, high = percentiles(kendall(x, y, counts, same)) if enough else (None, None)
+    low, high = compute_middle_interval(compute_kendall(x, y, counts, same)) if enough else (None, None)
     label = Estimate(term=pairs.name, n=n, unit="tau", outcome=f"Kendall's tau within one {pairs.drawn}")
     note = "" if low is not None else f"no interval from {pairs.n_clusters} {pairs.drawn}s"
     return label.with_value(value, (low, high), method=f"bootstrap over {pairs.n_clusters} {pairs.drawn}s", note=note)
@@ -264,7 +270,7 @@ def same_order(pairs: Pairs, gaps: Sequence[float], *, seed: int = 0) -> list[Es
         return []
     counts, method = _drawn(pairs, seed)
     x, y = map(_floats, (pairs.first, pairs.second))
-    alike = (np.multiply(signs_of(x), signs_of(y)) + 1) / 2
+    alike = (np.multiply(compute_pair_signs(x), compute_pair_signs(y)) + 1) / 2
     apart = np.abs(x[:, None] - x)
     found = []
     for low, high in pairwise(gaps):
@@ -285,7 +291,7 @@ def same_order(pairs: Pairs, gaps: Sequence[float], *, seed: int = 0) -> list[Es
 def _estimate(
     label: Estimate, statistic: Callable[..., Floats], columns: tuple[Floats, ...], once: Floats, counts: Floats
 ) -> Estimate:
-    return label.with_value(float(statistic(*columns, once)[0]), percentiles(statistic(*columns, counts)))
+    return label.with_value(float(statistic(*columns, once)[0]), compute_middle_interval(statistic(*columns, counts)))
 
 
 def _floats(values: pd.Series[float]) -> Floats:

@@ -24,13 +24,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, Floats, order, resamples
+from zoo.analysis.correlations import HIGH, Floats, draw_resamples, order
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero, in_a_sentence, valued
+from zoo.evaluation.drawing import COLOURS, MARKS, Figure, draw_legend_below, make_figure, write_panel_letters
+from zoo.studies.findings import (
+    Claim,
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    has_interval_without_zero,
+    require_value,
+)
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import format_estimate
 
 from .measured import (
     ALL,
@@ -66,7 +76,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     found = found_in(measured, quality)
     return Findings(
         claims=claims_of(found),
-        answer=in_a_sentence(lambda: _answer(found)),
+        answer=answer_in_sentence(lambda: _answer(found)),
         estimates=list(quality.estimates()),
         tables=[
             *(quality_table(quality, what, target) for target in (SAME, MOST) for what in (REGRET, ORDER)),
@@ -76,7 +86,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[*(dots_figure(quality, what) for what in (REGRET, ORDER)), cost_figure(quality, measured)],
         rows=[
-            Rows(part=f"{data}, {labels} labels a class, {measured.n_draws} draws", used=len(measured.encoders))
+            RowsUsed(part=f"{data}, {labels} labels a class, {measured.n_draws} draws", used=len(measured.encoders))
             for data, labels in measured.cells
         ],
         notes=_notes(measured),
@@ -87,10 +97,10 @@ def _answer(found: Found) -> str:
     cheap = [name for name in found.kind(LABELLED) if found.taken(name) <= COMPARABLE * found.taken(REFERENCE)]
     if not cheap:
         raise QueryError("No score of labels takes as little time as ridge regression; nothing is compared.")
-    lost = {name: valued(found.quality.pooled(REGRET, name)) for name in (*cheap, REFERENCE, CHANCE)}
+    lost = {name: require_value(found.quality.pooled(REGRET, name)) for name in (*cheap, REFERENCE, CHANCE)}
     best = min(cheap, key=lambda name: lost[name])
     apart = found.quality.against(REGRET, best)
-    is_better = excludes_zero(apart) and valued(apart) < 0
+    is_better = has_interval_without_zero(apart) and require_value(apart) < 0
     return (
         f"{'Yes' if is_better else 'No'}: picked by the best score ({SCORES[best].label}) an encoder is "
         f"{lost[best]:.1f} points behind the best one, by ridge regression on the same labels {lost[REFERENCE]:.1f}, "
@@ -163,7 +173,7 @@ of_the_question = Claims(source="the question of this study")
     "With the same few labels, a score of labels chooses better than a probe of the same cost, left-out ridge",
     paper="less regret",
 )
-def a_score_beats_the_probe(found: Found) -> Answer:
+def a_score_beats_the_probe(found: Found) -> ClaimAnswer:
     return _against_the_probe(found, REGRET, better=-1)
 
 
@@ -171,20 +181,22 @@ def a_score_beats_the_probe(found: Found) -> Answer:
     "With the same few labels, a score of labels orders encoders better than a probe of the same cost",
     paper="higher tau",
 )
-def a_score_orders_better(found: Found) -> Answer:
+def a_score_orders_better(found: Found) -> ClaimAnswer:
     return _against_the_probe(found, ORDER, better=1)
 
 
-def _against_the_probe(found: Found, what: str, *, better: int) -> Answer:
+def _against_the_probe(found: Found, what: str, *, better: int) -> ClaimAnswer:
     cheap = [name for name in found.kind(LABELLED) if found.taken(name) <= COMPARABLE * found.taken(REFERENCE)]
     if not cheap:
         raise QueryError("No score of labels takes as little time as ridge regression; nothing is compared.")
     apart = {name: found.quality.against(what, name) for name in cheap}
     ahead = [name for name, one in apart.items() if better * (one.value or 0.0) > 0]
-    surely = [name for name in ahead if excludes_zero(apart[name])]
-    surely_behind = [name for name, one in apart.items() if better * (one.value or 0.0) < 0 and excludes_zero(one)]
+    surely = [name for name in ahead if has_interval_without_zero(apart[name])]
+    surely_behind = [
+        name for name, one in apart.items() if better * (one.value or 0.0) < 0 and has_interval_without_zero(one)
+    ]
     best = max(cheap, key=lambda name: better * (apart[name].value or 0.0))
-    return Answer(
+    return ClaimAnswer(
         ours=f"the best is {SCORES[best].label}: {_cell(apart[best])} against ridge; of {len(cheap)} scores "
         f"{len(ahead)} are better, {len(surely)} beyond their interval, and {len(surely_behind)} worse beyond it",
         holds=bool(surely),
@@ -199,12 +211,12 @@ def _against_the_probe(found: Found, what: str, *, better: int) -> Answer:
 @of_the_question(
     "Leave-one-out ridge chooses as well as a logistic probe on the same labels, for less time", paper="as well"
 )
-def ridge_is_as_good(found: Found) -> Answer:
+def ridge_is_as_good(found: Found) -> ClaimAnswer:
     found.there(REFERENCE, PROBED)
     more, faster = found.quality.against(REGRET, REFERENCE, PROBED), found.taken(PROBED) / found.taken(REFERENCE)
-    return Answer(
+    return ClaimAnswer(
         ours=f"regret {_cell(more)} points against the logistic probe, {faster:.1f} times as fast",
-        holds=faster > 1 and not (excludes_zero(more) and (more.value or 0.0) > 0),
+        holds=faster > 1 and not (has_interval_without_zero(more) and (more.value or 0.0) > 0),
         value=more.value,
         reason="it chooses worse, or takes longer",
         caveat="as well: the interval of the difference holds 0, or lies below it",
@@ -214,10 +226,10 @@ def ridge_is_as_good(found: Found) -> Answer:
 @of_the_question(
     "Of what sees a few labels, the left-out squares of ridge regression choose best for their cost", paper="ridge"
 )
-def ridge_is_best_for_its_cost(found: Found) -> Answer:
+def ridge_is_best_for_its_cost(found: Found) -> ClaimAnswer:
     best = best_for_its_cost(found.quality, found.seconds)
     regret, tau = (found.quality.pooled(what, best) for what in (REGRET, ORDER))
-    return Answer(
+    return ClaimAnswer(
         ours=f"{SCORES[best].label}: regret {_cell(regret, signed=False)} points, tau {_cell(tau, signed=False)}, "
         f"{1000 * found.taken(best) / len(found.seconds[best]):.0f} ms an encoder",
         holds=best == REFERENCE,
@@ -228,7 +240,7 @@ def ridge_is_best_for_its_cost(found: Found) -> Answer:
 
 
 @of_the_question("What is best with few labels is best with many", paper="the same")
-def few_labels_tell_of_many(found: Found) -> Answer:
+def few_labels_tell_of_many(found: Found) -> ClaimAnswer:
     lost = found.quality.pooled(REGRET, REFERENCE, MOST)
     own = found.quality.pooled(REGRET, REFERENCE)
     fewest = found.measured.labels[0]
@@ -236,7 +248,7 @@ def few_labels_tell_of_many(found: Found) -> Answer:
         found.measured.data, key=lambda data: found.quality.one(REGRET, REFERENCE, data, fewest, MOST).value or 0
     )
     there = found.quality.one(REGRET, REFERENCE, worst, fewest, MOST)
-    return Answer(
+    return ClaimAnswer(
         ours=f"choosing by {SCORES[REFERENCE].label} with fewer labels costs {_cell(lost, signed=False)} points "
         f"with {found.measured.labels[-1]} a class, with as many labels {_cell(own, signed=False)}; most on {worst} "
         f"from {fewest} labels a class, {_cell(there, signed=False)}",
@@ -252,15 +264,15 @@ of_logme = Claims(source="LogME (arXiv:2102.11005), abstract")
 
 
 @of_logme("An encoder with a high LogME is likely to do well", paper="likely")
-def logme_tells(found: Found) -> Answer:
+def logme_tells(found: Found) -> ClaimAnswer:
     return _orders(found, "logme")
 
 
 @of_logme("LogME is fast", paper="up to 3,000 times as fast as fine-tuning")
-def logme_is_fast(found: Found) -> Answer:
+def logme_is_fast(found: Found) -> ClaimAnswer:
     found.there("logme")
     times = found.taken(found.there(PROBED)) / found.taken("logme")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{times:.1f} times as fast as a logistic probe on the same labels",
         holds=times > 1,
         contradicted=times < 1,
@@ -271,7 +283,7 @@ def logme_is_fast(found: Found) -> Answer:
 
 
 @of_logme("What its authors publish as code orders encoders as the exact evidence does", paper="the same")
-def published_code_is_exact(found: Found) -> Answer:
+def published_code_is_exact(found: Found) -> ClaimAnswer:
     found.there("logme", "logme_published")
     fewest = found.measured.labels[0]
     cells = [found.measured.cells[data, fewest] for data in found.measured.data]
@@ -279,7 +291,7 @@ def published_code_is_exact(found: Found) -> Answer:
     exact = [_tau(cell.scores["logme"], cell.scores["width"]) for cell in cells]
     both = [_tau(cell.scores["logme_published"], cell.scores["logme"]) for cell in cells]
     value = sum(both) / len(both)
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {value:.2f} between both with {fewest} labels a class; with the width of the features "
         f"{sum(by_width) / len(cells):.2f}, exact {sum(exact) / len(cells):.2f}",
         holds=value >= 0.9,
@@ -292,11 +304,11 @@ of_h_score = Claims(source="shrunk H-score (arXiv:2110.06893), abstract")
 
 
 @of_h_score("The shrunk H-score is competitive with LogME", paper="competitive")
-def h_score_is_competitive(found: Found) -> Answer:
+def h_score_is_competitive(found: Found) -> ClaimAnswer:
     found.there("h_score", "logme")
     apart = found.quality.against(ORDER, "h_score", "logme")
-    behind = excludes_zero(apart) and (apart.value or 0.0) < 0
-    return Answer(
+    behind = has_interval_without_zero(apart) and (apart.value or 0.0) < 0
+    return ClaimAnswer(
         ours=f"tau {_cell(apart)} against LogME",
         holds=not behind,
         contradicted=behind,
@@ -307,10 +319,10 @@ def h_score_is_competitive(found: Found) -> Answer:
 
 
 @of_h_score("The shrunk H-score is 3 to 10 times as fast as LogME", paper="3 to 10")
-def h_score_is_faster(found: Found) -> Answer:
+def h_score_is_faster(found: Found) -> ClaimAnswer:
     found.there("h_score", "logme")
     times = found.taken("logme") / found.taken("h_score")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{times:.1f} times as fast",
         holds=3 <= times <= 10,
         contradicted=times < 1,
@@ -324,11 +336,11 @@ of_stability = Claims(source="Agostinelli et al. 2022 (arXiv:2204.01403), abstra
 
 
 @of_stability("NLEEP is the best score to choose an architecture by, for images", paper="the best")
-def nleep_is_best(found: Found) -> Answer:
+def nleep_is_best(found: Found) -> ClaimAnswer:
     found.there("nleep")
     taus = {name: found.quality.pooled(ORDER, name) for name in found.kind(LABELLED)}
     best = max(taus, key=lambda name: taus[name].value or 0.0)
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {_cell(taus['nleep'], signed=False)}; the best is {SCORES[best].label} with "
         f"{_cell(taus[best], signed=False)}",
         holds=best == "nleep",
@@ -339,7 +351,7 @@ def nleep_is_best(found: Found) -> Answer:
 
 
 @of_stability("No single score is best everywhere", paper="none")
-def none_is_best_everywhere(found: Found) -> Answer:
+def none_is_best_everywhere(found: Found) -> ClaimAnswer:
     able = found.kind(LABELLED)
     if len(able) < 2:
         raise QueryError("Fewer than two scores of labels were measured.")
@@ -349,7 +361,7 @@ def none_is_best_everywhere(found: Found) -> Answer:
     }
     winners = sorted(set(first.values()), key=lambda name: -list(first.values()).count(name))
     counted = ", ".join(f"{SCORES[name].label} {list(first.values()).count(name)}" for name in winners)
-    return Answer(
+    return ClaimAnswer(
         ours=f"of {len(first)} data sets and numbers of labels: {counted}",
         holds=len(winners) > 1,
         contradicted=len(winners) == 1,
@@ -361,12 +373,12 @@ of_neighbours = Claims(source="Sorkhei et al. 2025 (arXiv:2503.18528), abstract"
 
 
 @of_neighbours("k-NN orders encoders better than scores made for it", paper="better")
-def neighbours_are_better(found: Found) -> Answer:
+def neighbours_are_better(found: Found) -> ClaimAnswer:
     found.there("neighbours")
     apart = {name: found.quality.against(ORDER, "neighbours", name) for name in found.kind(LABELLED)}
     ahead = [name for name, one in apart.items() if (one.value or 0.0) > 0]
-    surely = [name for name in ahead if excludes_zero(apart[name])]
-    return Answer(
+    surely = [name for name in ahead if has_interval_without_zero(apart[name])]
+    return ClaimAnswer(
         ours=f"tau {_cell(found.quality.pooled(ORDER, 'neighbours'), signed=False)}, better than {len(ahead)} of "
         f"{len(apart)} scores, {len(surely)} beyond the interval",
         holds=len(ahead) == len(apart),
@@ -381,14 +393,14 @@ of_rankme = Claims(source="RankMe (arXiv:2210.02885), abstract")
 
 
 @of_rankme("RankMe tells without labels how well encoders do", paper="without labels")
-def rankme_tells(found: Found) -> Answer:
+def rankme_tells(found: Found) -> ClaimAnswer:
     return _orders(found, "rankme", caveat="the paper chooses among trainings of one method on their own images")
 
 
-def _orders(found: Found, score: str, *, caveat: str = FINE_TUNED) -> Answer:
+def _orders(found: Found, score: str, *, caveat: str = FINE_TUNED) -> ClaimAnswer:
     found.there(score)
     tau = found.quality.pooled(ORDER, score)
-    return Answer(
+    return ClaimAnswer(
         ours=f"tau {_cell(tau, signed=False)} (high: at least {HIGH:g}), that of ridge "
         f"{_cell(found.quality.pooled(ORDER, REFERENCE), signed=False)}",
         holds=tau.value is not None and tau.value >= HIGH,
@@ -401,12 +413,12 @@ def _orders(found: Found, score: str, *, caveat: str = FINE_TUNED) -> Answer:
 
 def _tau(scores: Floats, others: Floats) -> float:
     """Kendall's tau-b of two scores, a mean over draws of the labels."""
-    everything = resamples(scores.shape[1], len(scores), n_resamples=0)
+    everything = draw_resamples(scores.shape[1], len(scores), n_resamples=0)
     return float(order(scores, -others, everything)[0])
 
 
 def _cell(estimate: Estimate, *, signed: bool = True) -> str:
-    return interval(estimate, digits=2, signed=signed)
+    return format_estimate(estimate, digits=2, signed=signed)
 
 
 _WHAT = {
@@ -415,20 +427,25 @@ _WHAT = {
 }
 
 
-def quality_table(quality: Quality, what: str, target: str) -> Table:
+def quality_table(quality: Quality, what: str, target: str) -> FindingsTable:
     """One row a score, one column a number of labels; means over data sets."""
     numbers = quality.labels if target == SAME else quality.labels[:-1]
     names = [*quality.scores, *([CHANCE] if what == REGRET else [])]
     rows = [
         [
             _label(name),
-            *(interval(quality.one(what, name, ALL, labels, target), digits=2, signed=False) for labels in numbers),
-            "" if name in (CHANCE, REFERENCE) else interval(quality.against(what, name, target=target), digits=2),
+            *(
+                format_estimate(quality.one(what, name, ALL, labels, target), digits=2, signed=False)
+                for labels in numbers
+            ),
+            ""
+            if name in (CHANCE, REFERENCE)
+            else format_estimate(quality.against(what, name, target=target), digits=2),
         ]
         for name in names
     ]
     of = "as many labels" if target == SAME else f"{quality.labels[-1]} labels a class"
-    return Table(
+    return FindingsTable(
         title=f"{_WHAT[what]}, for a probe with {of}",
         headers=["score", *(f"{labels} labels a class" for labels in numbers), "less that of left-out ridge, paired"],
         rows=rows,
@@ -437,11 +454,11 @@ def quality_table(quality: Quality, what: str, target: str) -> Table:
     )
 
 
-def data_table(quality: Quality, what: str) -> Table:
+def data_table(quality: Quality, what: str) -> FindingsTable:
     """One row a score, one column a data set and number of labels."""
     names = [*quality.scores, *([CHANCE] if what == REGRET else [])]
     places = [(data, labels) for data in quality.data for labels in quality.labels]
-    return Table(
+    return FindingsTable(
         title=f"{_WHAT[what]}, by data set",
         headers=["score", *(f"{data}, {labels}" for data, labels in places)],
         rows=[[_label(name), *(f"{quality.one(what, name, *place).value:.2f}" for place in places)] for name in names],
@@ -449,7 +466,7 @@ def data_table(quality: Quality, what: str) -> Table:
     )
 
 
-def seconds_table(measured: Measurements) -> Table:
+def seconds_table(measured: Measurements) -> FindingsTable:
     """One row a score: seconds an encoder, and as a share of those of featurising the same images."""
     seconds = seconds_by_score(measured)
     featurising = featurising_seconds(measured)
@@ -462,7 +479,7 @@ def seconds_table(measured: Measurements) -> Table:
         "the probe to be predicted": truth,
         "featurising the labelled images": featurising,
     }
-    return Table(
+    return FindingsTable(
         title="Seconds of the processor an encoder, means over encoders and data sets",
         headers=["score", *(f"{labels} labels a class" for labels in measured.labels), "times ridge"],
         rows=[
@@ -478,11 +495,11 @@ def seconds_table(measured: Measurements) -> Table:
     )
 
 
-def encoders_table(measured: Measurements) -> Table:
+def encoders_table(measured: Measurements) -> FindingsTable:
     """One row an encoder: its true errors and what an image costs."""
     places = [(data, labels) for data in measured.data for labels in measured.labels]
     speed = np.mean([measured.seconds_an_image[data] for data in measured.data], axis=0)
-    return Table(
+    return FindingsTable(
         title="True errors in percent, means over draws of the labels",
         headers=["encoder", *(f"{data}, {labels}" for data, labels in places), "milliseconds an image"],
         rows=[
@@ -535,7 +552,7 @@ def dots_figure(quality: Quality, what: str) -> Figure:
 
 
 def _draw_dots(quality: Quality, what: str, axis: str) -> Drawing:
-    drawing, panels = new_figure(
+    drawing, panels = make_figure(
         height=0.9 + 0.22 * len(quality.scores), n_columns=len(quality.labels), sharey=True, sharex=True
     )
     for panel, labels in zip(panels, quality.labels, strict=True):
@@ -555,10 +572,10 @@ def _draw_dots(quality: Quality, what: str, axis: str) -> Drawing:
             panel.set_xscale("symlog", linthresh=1)
             panel.set_xticks([0, 1, 10, 50], ["0", "1", "10", "50"])
             panel.minorticks_off()
-    letter(panels, [f"{labels} labels a class" for labels in quality.labels])
+    write_panel_letters(panels, [f"{labels} labels a class" for labels in quality.labels])
     for kind, ink in _INKS.items():
         panels[0].plot([], [], "o-", color=ink, label=kind)
-    legend_below(drawing, panels[0], n_columns=4)
+    draw_legend_below(drawing, panels[0], n_columns=4)
     return drawing
 
 
@@ -577,7 +594,7 @@ def cost_figure(quality: Quality, measured: Measurements) -> Figure:
 
 
 def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
-    drawing, (left, right) = new_figure(height=1.0 + 0.22 * len(quality.scores), n_columns=2, sharey=True)
+    drawing, (left, right) = make_figure(height=1.0 + 0.22 * len(quality.scores), n_columns=2, sharey=True)
     seconds = seconds_by_score(measured)
     for number, labels in enumerate(quality.labels):
         ink, mark, shift = COLOURS[number], MARKS[number], 0.22 * (1 - number)
@@ -594,8 +611,8 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
     left.set_xlabel("regret with the most labels [points]\nlower is better")
     right.set_xlabel("time an encoder takes [seconds]\nlower is better")
     right.set_xscale("log")
-    letter([left, right])
-    legend_below(drawing, right, n_columns=3)
+    write_panel_letters([left, right])
+    draw_legend_below(drawing, right, n_columns=3)
     return drawing
 
 

@@ -14,7 +14,17 @@ import numpy as np
 import pandas as pd
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import POINTS, TAU, Floats, Resamples, estimate_of, mean_of, order, regret, resamples
+from zoo.analysis.correlations import (
+    POINTS,
+    TAU,
+    Floats,
+    Resamples,
+    average_data_sets,
+    compute_regret,
+    draw_resamples,
+    estimate_of,
+    order,
+)
 from zoo.errors import ContentError
 
 HERE = Path(__file__).parent
@@ -196,7 +206,7 @@ class Quality:
 
     def _over_labels(self, what: str, score: str, target: str) -> Floats:
         numbers = self.labels if target == SAME else self.labels[:-1]
-        return mean_of([self.values[what, score, ALL, labels, target] for labels in numbers])
+        return average_data_sets([self.values[what, score, ALL, labels, target] for labels in numbers])
 
     def _label(self, what: str, score: str, data: str, labels: int, target: str) -> Estimate:
         of = f"{labels} labels a class" if labels else "all numbers of labels"
@@ -211,7 +221,7 @@ class Quality:
 
 def quality_of(measured: Measurements, *, seed: int = 0) -> Quality:
     """Every score on every data set, with every number of labels, for a probe with as many labels and with the most."""
-    counts = resamples(len(measured.encoders), measured.n_draws, n_resamples=N_RESAMPLES, seed=seed)
+    counts = draw_resamples(len(measured.encoders), measured.n_draws, n_resamples=N_RESAMPLES, seed=seed)
     values: dict[Key, Floats] = {}
     most = measured.labels[-1]
     for labels in measured.labels:
@@ -221,10 +231,10 @@ def quality_of(measured: Measurements, *, seed: int = 0) -> Quality:
                 for name in measured.scores:
                     scores = measured.cells[data, labels].scores[name]
                     values[ORDER, name, data, labels, target] = order(scores, errors, counts)
-                    values[REGRET, name, data, labels, target] = regret(scores, errors, counts)
+                    values[REGRET, name, data, labels, target] = compute_regret(scores, errors, counts)
                 values[REGRET, CHANCE, data, labels, target] = chance(errors, counts)
             for what, name in [*product((ORDER, REGRET), measured.scores), (REGRET, CHANCE)]:
-                values[what, name, ALL, labels, target] = mean_of(
+                values[what, name, ALL, labels, target] = average_data_sets(
                     [values[what, name, data, labels, target] for data in measured.data]
                 )
     return Quality(
@@ -239,7 +249,7 @@ def quality_of(measured: Measurements, *, seed: int = 0) -> Quality:
 
 def chance(errors: Floats, counts: Resamples) -> Floats:
     """The regret of choosing by lot."""
-    return regret(np.zeros_like(errors), errors, counts)
+    return compute_regret(np.zeros_like(errors), errors, counts)
 
 
 def seconds_by_score(measured: Measurements) -> dict[str, dict[int, float]]:

@@ -24,23 +24,23 @@ from pathlib import Path
 
 from zoo.analysis.correlations import HIGH
 from zoo.analysis.table import StudyTable
-from zoo.results.evidence import datasets
+from zoo.results.evidence import list_datasets
 from zoo.studies.findings import (
     WIDEST,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Rows,
-    Table,
-    excludes_zero,
-    in_a_sentence,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+    has_interval_without_zero,
     number_claim,
-    stated,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import cross_table, interval, read_printed, unsigned
+from zoo.studies.tables import build_cross_table, format_estimate, format_unsigned, read_printed
 
 from .figures import differences_figure, losses_figure, orders_figure
 from .numbers import ALL, COMMERCIAL, ENOUGH, RANDOM, RANDOM_FIVE, Found, found_in, read
@@ -61,10 +61,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     parts = {f"order and losses, {limit}": (len(some), f"not {limit}") for limit, some in numbers.limits().items()}
     for part, (n, why) in (parts | {"zero-shot and few-shot": (n_zero, "no zero-shot numbers")}).items():
         left_out = {why: len(numbers.few) - n} if n < len(numbers.few) else {}
-        rows.append(Rows(part=part, used=n, left_out=numbers.left_out | left_out))
+        rows.append(RowsUsed(part=part, used=n, left_out=numbers.left_out | left_out))
     return Findings(
         claims=_claims(found),
-        answer=in_a_sentence(lambda: _answer(found)),
+        answer=answer_in_sentence(lambda: _answer(found)),
         estimates=[*estimates, *apart.by_set.values(), *apart.by_group.values()],
         tables=_tables(found),
         figures=[orders_figure(numbers, found.orders), losses_figure(found.losses), differences_figure(apart)],
@@ -75,11 +75,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 def _answer(found: Found) -> str:
     *taus, mean = found.orders[ALL]
-    low, *_, high = sorted(taus, key=valued)
+    low, *_, high = sorted(taus, key=require_value)
     return (
-        f"{'Yes' if valued(low) >= HIGH else 'In part'}: over {mean.n} encoders Kendall's tau with ImageNet's order "
-        f"is {stated(mean)} on average of {len(taus)} other data sets, from {valued(high):.2f} ({high.term}) to "
-        f"{valued(low):.2f} ({low.term})."
+        f"{'Yes' if require_value(low) >= HIGH else 'In part'}: over {mean.n} encoders Kendall's tau with ImageNet's "
+        "order "
+        f"is {format_statement(mean)} on average of {len(taus)} other data sets, from {require_value(high):.2f} "
+        f"({high.term}) to "
+        f"{require_value(low):.2f} ({low.term})."
     )
 
 
@@ -116,13 +118,13 @@ of_papers = Claims(source="assumed where encoders are chosen by ImageNet-1K")
 
 
 @of_papers("Encoders have the order on other data sets that they have on ImageNet-1K", paper="the same order")
-def order_transfers(found: Found) -> Answer:
+def order_transfers(found: Found) -> ClaimAnswer:
     *taus, mean = found.orders[ALL]
     high = [one for one in taus if (one.value or 0.0) >= HIGH]
     below = [one.term for one in taus if one.ci_high is not None and one.ci_high < HIGH]
-    alone = next((f", {one.term} {unsigned(one)}" for one in found.parts if one.term == "without dinov2"), "")
-    return Answer(
-        ours=f"mean tau {unsigned(mean)}{alone}; high (at least {HIGH:g}) on {len(high)} of {len(taus)}",
+    alone = next((f", {one.term} {format_unsigned(one)}" for one in found.parts if one.term == "without dinov2"), "")
+    return ClaimAnswer(
+        ours=f"mean tau {format_unsigned(mean)}{alone}; high (at least {HIGH:g}) on {len(high)} of {len(taus)}",
         holds=len(high) == len(taus),
         contradicted=bool(below),
         value=mean.value,
@@ -135,10 +137,10 @@ def order_transfers(found: Found) -> Answer:
     source="Fang, Kornblith and Schmidt 2023 (arXiv:2301.04644), abstract",
     paper="on multiple data sets",
 )
-def some_do_not_follow(found: Found) -> Answer:
+def some_do_not_follow(found: Found) -> ClaimAnswer:
     taus = found.orders[ALL][:-1]
-    loose = [one.term for one in taus if not excludes_zero(one)]
-    return Answer(
+    loose = [one.term for one in taus if not has_interval_without_zero(one)]
+    return ClaimAnswer(
         ours=f"on {len(loose)} of {len(taus)} the interval of tau holds 0{': ' * bool(loose)}{'; '.join(loose)}",
         holds=len(loose) > 1,
         value=float(len(loose)),
@@ -148,11 +150,12 @@ def some_do_not_follow(found: Found) -> Answer:
 
 
 @of_papers("Zero-shot accuracies order encoders as few-shot ones do", paper="the same order")
-def zero_shot_orders_alike(found: Found) -> Answer:
+def zero_shot_orders_alike(found: Found) -> ClaimAnswer:
     *taus, mean = next(iter(found.zero_shot.values()))
     low = min(taus, key=lambda one: one.value or 0.0)
-    return Answer(
-        ours=f"mean tau {unsigned(mean)} (high: at least {HIGH:g}), lowest on {low.term}: {unsigned(low)}",
+    return ClaimAnswer(
+        ours=f"mean tau {format_unsigned(mean)} (high: at least {HIGH:g}), lowest on {low.term}: "
+        f"{format_unsigned(low)}",
         holds=(mean.value or 0.0) >= HIGH,
         value=mean.value,
         reason="they order otherwise",
@@ -160,31 +163,32 @@ def zero_shot_orders_alike(found: Found) -> Answer:
     )
 
 
-def _tables(found: Found) -> list[Table]:
-    apart, known, rows = found.difference, datasets(), []
+def _tables(found: Found) -> list[FindingsTable]:
+    apart, known, rows = found.difference, list_datasets(), []
     for name, one in apart.by_set.items():
         points, seen = (f"{value:+.1f}" for value in apart.points[name]), "yes" if name in apart.seen else ""
-        rows.append([known[name].title, known[name].domain, interval(one, digits=2), *points, seen])
+        rows.append([known[name].title, known[name].domain, format_estimate(one, digits=2), *points, seen])
     return [
-        cross_table(
+        build_cross_table(
             "Kendall's tau of the order on ImageNet-1K with that on another data set [95 % interval]",
             "data set",
             {f"{limit}, {some[-1].n} encoders": some for limit, some in found.orders.items()},
             signed=False,
         ),
-        cross_table(
+        build_cross_table(
             "Mean of these taus over data sets, of parts of the encoders [95 % interval]",
             "encoders",
             {"mean tau": found.parts},
             signed=False,
         ),
-        Table(
+        FindingsTable(
             title="What a pick loses to the best of a data set, in percentage points",
             headers=["limit", "pick", "which", "on average [95 % interval]", "random less it", "at worst", "on"],
             rows=[
                 [
-                    loss.limit, loss.rule, loss.picked, unsigned(loss.mean),
-                    "" if loss.rule in (RANDOM, RANDOM_FIVE) else unsigned(loss.gain), unsigned(loss.worst, 1),
+                    loss.limit, loss.rule, loss.picked, format_unsigned(loss.mean),
+                    "" if loss.rule in (RANDOM, RANDOM_FIVE) else format_unsigned(loss.gain),
+                    format_unsigned(loss.worst, 1),
                     loss.worst_set,
                 ]
                 for loss in found.losses
@@ -192,21 +196,21 @@ def _tables(found: Found) -> list[Table]:
             note="Random less it: how much more a random pick, or the best of a random five, loses on average. Of two "
             "encoders of one size, the mean of both.",
         ),
-        Table(
+        FindingsTable(
             title="Self-supervised less language-supervised encoders of like size, by data set",
             headers=["data set", "domain", "log odds [95 % interval]", *apart.points.index, "pretrained on"],
             rows=rows,
             note="In points one encoder less the mean of so many within a factor of two of its parameters. "
             "Pretrained on: its images, or web images chosen for being like them.",
         ),
-        cross_table(
+        build_cross_table(
             "The same by domain, in log odds",
             "domain",
             {"log odds [95 % interval]": [*apart.by_group.values()]},
             note=f"{len(apart.points)} self-supervised encoders of one method: the intervals are of sizes, "
             "companions and data sets, and say nothing of other methods.",
         ),
-        cross_table(
+        build_cross_table(
             "How a few data sets order encoders: tau of mean log odds with those of all data sets [95 % interval]",
             "data sets",
             found.subsets,
@@ -214,7 +218,7 @@ def _tables(found: Found) -> list[Table]:
             note="With the others: with the mean of the data sets that were not chosen. Left out: data sets were "
             "chosen without the encoder, or its family, whose pairs are judged. Any: random ones, and 95 % of them.",
         ),
-        cross_table(
+        build_cross_table(
             "Zero-shot and few-shot accuracies of the same weights [95 % interval]", "data set", found.zero_shot
         ),
     ]  # fmt: skip

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.evaluation.drawing import Figure, legend_below, letter, new_figure, palette
-from zoo.results.evidence import datasets
+from zoo.evaluation.drawing import Figure, draw_legend_below, make_figure, make_palette, write_panel_letters
+from zoo.results.evidence import list_datasets
 
 from .numbers import ALL, Difference, Loss, Numbers
 
@@ -27,11 +27,11 @@ def orders_figure(numbers: Numbers, orders: dict[str, list[Estimate]]) -> Figure
     """A row a data set, a panel a limit."""
 
     def draw() -> Drawing:
-        drawing, panels = new_figure(height=4.6, n_columns=len(orders), sharey=True, sharex=True)
-        domains = {name: datasets()[name].domain for name in numbers.sets}
+        drawing, panels = make_figure(height=4.6, n_columns=len(orders), sharey=True, sharex=True)
+        domains = {name: list_datasets()[name].domain for name in numbers.sets}
         counts = Counter(domains.values())
         domains = {name: one if counts[one] > 1 else ALONE for name, one in domains.items()}
-        marks = palette(list(dict.fromkeys(sorted(domains.values(), key=ALONE.__eq__))))
+        marks = make_palette(list(dict.fromkeys(sorted(domains.values(), key=ALONE.__eq__))))
         by_value = sorted(range(len(numbers.others)), key=lambda place: orders[ALL][place].value or 0.0)
         for axes, some in zip(panels, orders.values(), strict=True):
             for y, place in enumerate(by_value):
@@ -41,8 +41,8 @@ def orders_figure(numbers: Numbers, orders: dict[str, list[Estimate]]) -> Figure
             axes.axvline(some[-1].value or 0.0, color="#888888", linewidth=0.8, linestyle="--", zorder=0)
             axes.set(xlabel="Kendall's tau [-1 to 1]", ylim=(-0.7, len(by_value) - 0.3))
             axes.set_yticks(range(len(by_value)), [_short(numbers.others[place]) for place in by_value])
-        letter(panels, [f"{limit}, {some[-1].n} encoders" for limit, some in orders.items()])
-        legend_below(drawing, panels[0])
+        write_panel_letters(panels, [f"{limit}, {some[-1].n} encoders" for limit, some in orders.items()])
+        draw_legend_below(drawing, panels[0])
         return drawing
 
     return Figure(
@@ -55,7 +55,7 @@ def orders_figure(numbers: Numbers, orders: dict[str, list[Estimate]]) -> Figure
 
 def _short(name: str) -> str:
     """A title without what stands after a comma."""
-    return datasets()[name].title.partition(",")[0]
+    return list_datasets()[name].title.partition(",")[0]
 
 
 def losses_figure(losses: list[Loss]) -> Figure:
@@ -64,7 +64,7 @@ def losses_figure(losses: list[Loss]) -> Figure:
     def draw() -> Drawing:
         limits = {loss.limit: loss.mean.n for loss in losses}
         rules = list(dict.fromkeys(loss.rule for loss in losses))[::-1]
-        drawing, panels = new_figure(height=2.4, n_columns=len(limits), sharey=True, sharex=True)
+        drawing, panels = make_figure(height=2.4, n_columns=len(limits), sharey=True, sharex=True)
         for axes, limit in zip(panels, limits, strict=True):
             for loss in losses:
                 if loss.limit == limit:
@@ -74,8 +74,8 @@ def losses_figure(losses: list[Loss]) -> Figure:
                     _bar(axes, worst, y, "#D55E00", "D", label="worst data set")
             axes.set(xlabel="lost [points]\nlower is better", xlim=(-0.5, None), ylim=(-0.5, len(rules) - 0.5))
             axes.set_yticks(range(len(rules)), rules)
-        letter(panels, [f"{limit}, {n} encoders" for limit, n in limits.items()])
-        legend_below(drawing, panels[0])
+        write_panel_letters(panels, [f"{limit}, {n} encoders" for limit, n in limits.items()])
+        draw_legend_below(drawing, panels[0])
         return drawing
 
     return Figure(
@@ -91,11 +91,11 @@ def differences_figure(found: Difference) -> Figure:
     """A row a domain."""
 
     def draw() -> Drawing:
-        drawing, (axes,) = new_figure(height=3.4)
-        domains = {datasets()[name].domain for name in found.by_set}
+        drawing, (axes,) = make_figure(height=3.4)
+        domains = {list_datasets()[name].domain for name in found.by_set}
         rows, names = sorted(domains, key=lambda name: found.by_group[name].value or 0.0), []
         for y, domain in enumerate(rows):
-            sets = [name for name in found.by_set if datasets()[name].domain == domain]
+            sets = [name for name in found.by_set if list_datasets()[name].domain == domain]
             names.append(f"{domain} ({_short(sets[0])})" if len(sets) == 1 else domain)
             values = [found.by_set[name].value or 0.0 for name in sets]
             _bar(axes, found.by_group[domain], y, "#0072B2", "D")

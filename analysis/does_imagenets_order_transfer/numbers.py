@@ -18,15 +18,15 @@ from zoo.analysis.correlations import (
     FEWEST_ENCODERS,
     TAU,
     Floats,
-    drawn_counts,
+    compute_kendall,
+    compute_middle_interval,
+    compute_pair_signs,
+    compute_pearson,
+    draw_counts,
     estimate_of,
-    kendall,
-    pearson,
-    percentiles,
-    signs_of,
 )
-from zoo.cards.catalogue import catalogue
-from zoo.results.evidence import datasets
+from zoo.cards.catalogue import load_catalogue
+from zoo.results.evidence import list_datasets
 from zoo.results.reported import reported_numbers
 from zoo.results.reported_values import ReportedNumber
 from zoo.results.values import IMAGENET
@@ -86,7 +86,7 @@ def read() -> Numbers:
     complete = few.dropna()
     doubtful = {one.encoder for one in every[FEW]} - set(few.index)
     left_out = {"their numbers are doubtful": len(doubtful), "not on every data set": len(few) - len(complete)}
-    known = catalogue()
+    known = load_catalogue()
     cards = [known[name] for name in complete.index]
     facts = {
         "parameters": [card.architecture.n_parameters for card in cards],
@@ -108,12 +108,12 @@ def _frame(numbers: Iterable[ReportedNumber]) -> pd.DataFrame:
     for one in numbers:
         rows.setdefault(one.encoder, {})[one.dataset] = one.value
     frame = pd.DataFrame.from_dict(rows, orient="index").sort_index()
-    return frame[[name for name in datasets() if name in frame]]
+    return frame[[name for name in list_datasets() if name in frame]]
 
 
 def counts_of(n: int, seed: int) -> Floats:
     """Everything once, and bootstrap samples; (1 + n_resamples, n)."""
-    return np.concatenate([np.ones((1, n)), drawn_counts(n, N_RESAMPLES, seed)])
+    return np.concatenate([np.ones((1, n)), draw_counts(n, N_RESAMPLES, seed)])
 
 
 def over_sets(values: Floats, seed: int) -> Floats:
@@ -127,13 +127,13 @@ def over_sets(values: Floats, seed: int) -> Floats:
 def orders(first: pd.DataFrame, second: pd.DataFrame, *, seed: int, outcome: str) -> list[Estimate]:
     """Kendall's tau of the columns of each name, and the mean of all."""
     counts, sets = counts_of(len(second), 2 * seed), [str(name) for name in second]
-    taus = [kendall(first[name].to_numpy(), second[name].to_numpy(), counts) for name in sets]
+    taus = [compute_kendall(first[name].to_numpy(), second[name].to_numpy(), counts) for name in sets]
     return means_of(taus, sets, seed, Estimate(term="", n=len(second), unit=TAU, outcome=outcome))
 
 
 def means_of(values: Sequence[Floats], sets: Sequence[str], seed: int, label: Estimate) -> list[Estimate]:
     """An estimate a data set, and their mean; values are (1 + n_resamples,) each."""
-    label, known = label.described(method=DRAWN), datasets()
+    label, known = label.described(method=DRAWN), list_datasets()
     found = [estimate_of(one, label.described(term=known[name].title)) for name, one in zip(sets, values, strict=True)]
     mean = over_sets(np.stack(values, axis=1), seed)
     return [*found, estimate_of(mean, label.described(term=MEAN, method=BOTH))]
@@ -192,7 +192,7 @@ def losses(numbers: Numbers, *, seed: int) -> list[Loss]:
                     mean=estimate_of(mean, label.described(outcome=f"lost on average, {limit}")),
                     gain=estimate_of(gain, label.described(outcome=f"lost less than by random ones, {limit}")),
                     worst=estimate_of(lost.max(axis=1), worst),
-                    worst_set=datasets()[numbers.others[int(lost[0].argmax())]].title,
+                    worst_set=list_datasets()[numbers.others[int(lost[0].argmax())]].title,
                 )
             )
     return found
@@ -229,7 +229,7 @@ class Difference:
 
 def difference_of(numbers: Numbers, *, seed: int) -> Difference:
     """Each self-supervised encoder is compared with the mean of the language-supervised ones of like size, if any."""
-    facts, known, sets, odds = numbers.facts, datasets(), numbers.sets, numbers.log_odds
+    facts, known, sets, odds = numbers.facts, list_datasets(), numbers.sets, numbers.log_odds
     language, sizes = facts["language"].to_numpy(dtype=bool), np.log(facts["parameters"].to_numpy())
     like = (np.abs(sizes[:, None] - sizes) <= np.log(LIKE_SIZE)) & language & ~language[:, None]
     ours = [int(place) for place in np.flatnonzero(like.any(axis=1))]
@@ -279,17 +279,19 @@ def subsets(numbers: Numbers, *, seed: int) -> dict[str, list[Estimate]]:
         part = values[:, chosen[:k]].mean(axis=1)
         rest = np.delete(values, chosen[:k], axis=1).mean(axis=1)
         random = [rng.permutation(values.shape[1])[:k] for _ in range(N_RESAMPLES)]
-        label = Estimate(term=f"{k}, with {datasets()[numbers.sets[place]].title}", n=n, unit=TAU, method=DRAWN)
+        label = Estimate(term=f"{k}, with {list_datasets()[numbers.sets[place]].title}", n=n, unit=TAU, method=DRAWN)
         spreads = {
-            "chosen": kendall(part, goal, counts),
-            "chosen, with the others": kendall(part, rest, counts),
+            "chosen": compute_kendall(part, goal, counts),
+            "chosen, with the others": compute_kendall(part, rest, counts),
             "an encoder left out": _held_out(values, k, one_out, counts),
             "a family left out": _held_out(values, k, family_out, counts),
         }
         for name, spread in spreads.items():
             found.setdefault(name, []).append(estimate_of(spread, label.described(outcome=f"few data sets, {name}")))
-        drawn = np.concatenate([kendall(values[:, some].mean(axis=1), goal, once) for some in random])
-        label = label.with_value(drawn.mean(), percentiles(drawn), outcome="few data sets, any", method="random draws")
+        drawn = np.concatenate([compute_kendall(values[:, some].mean(axis=1), goal, once) for some in random])
+        label = label.with_value(
+            drawn.mean(), compute_middle_interval(drawn), outcome="few data sets, any", method="random draws"
+        )
         found.setdefault("any", []).append(label)
     return found
 
@@ -300,7 +302,7 @@ def _held_out(values: Floats, k: int, folds: Sequence[tuple[list[int], Floats]],
     agree, pairs = np.zeros(len(counts)), np.zeros(len(counts))
     for places, held_out in folds:
         mask = np.logical_or(held_out[:, None], held_out)
-        signs = [signs_of(one) * mask for one in (values[:, places[:k]].mean(axis=1), goal)]
+        signs = [compute_pair_signs(one) * mask for one in (values[:, places[:k]].mean(axis=1), goal)]
         agree += ((counts @ (signs[0] * signs[1])) * counts).sum(axis=1)
         pairs += ((counts @ np.abs(signs[1])) * counts).sum(axis=1)
     return np.asarray(agree / pairs)
@@ -313,7 +315,7 @@ def _greedy(values: Floats) -> list[int]:
 
     def key(place: int) -> tuple[float, float]:
         mean = values[:, [*chosen, place]].mean(axis=1)
-        return round(float(kendall(mean, goal, once)[0]), 9), float(pearson(mean, goal, once)[0])
+        return round(float(compute_kendall(mean, goal, once)[0]), 9), float(compute_pearson(mean, goal, once)[0])
 
     while len(chosen) < min(MOST_SETS, values.shape[1] - 1):
         chosen.append(max((place for place in range(values.shape[1]) if place not in chosen), key=key))
@@ -355,7 +357,7 @@ def found_in(numbers: Numbers, *, seed: int) -> Found:
             for words, some in parts.items()
             if len(some) >= FEWEST_ENCODERS
         ],
-        correlation=estimate_of(pearson(x, y, counts_of(len(few), 2 * seed)), label),
+        correlation=estimate_of(compute_pearson(x, y, counts_of(len(few), 2 * seed)), label),
         losses=losses(numbers, seed=seed),
         difference=difference_of(numbers, seed=seed),
         subsets=subsets(numbers, seed=seed),

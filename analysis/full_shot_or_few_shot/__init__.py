@@ -25,24 +25,24 @@ from itertools import combinations, pairwise, product
 import pandas as pd
 
 from zoo.analysis.columns import ERRORS, OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, best_fraction_of_each, risks_of_best
+from zoo.analysis.groups import PARTS, estimate_risks_of_best, select_best_fractions
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
 from zoo.studies.findings import (
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    agrees_with,
-    beside,
-    excludes_zero,
-    in_a_sentence,
-    one_of,
-    some_of,
-    valued,
+    agrees_at_precision,
+    answer_in_sentence,
+    find_estimate,
+    format_like_printed,
+    has_interval_without_zero,
+    require_estimates,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import accuracy_label, doubts, rows_used, with_interval
+from zoo.studies.tables import count_rows_used, describe_accuracy, describe_errata, format_with_interval
 
 from .figures import correlations_figure, full_against_few_figure, pairs_figure, settings_figure, tradeoff_figure
 from .tables import (
@@ -85,15 +85,15 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         table.frame.index[table.frame["pretraining_data"] == "ImageNet-1K"], because="not pretrained on ImageNet-1K"
     )
     complete = imagenet.frame.dropna(subset=["year", FULL, *PARTS])
-    best = best_fraction_of_each(complete, "year", by=FULL, fraction=BEST)
-    few = best_fraction_of_each(complete[complete["year"] >= RECENT], "year", by=FULL, fraction=FEW)
+    best = select_best_fractions(complete, "year", by=FULL, fraction=BEST)
+    few = select_best_fractions(complete[complete["year"] >= RECENT], "year", by=FULL, fraction=FEW)
     recent = imagenet.only(few.index, because=f"not among the best 10 % of a year since {RECENT}")
     estimates, missing = _estimated(table, imagenet, recent, options.seed)
     costs = costs_of_choosing(table)
     front = pareto_front(table.frame, FULL, THREE)
     return Findings(
         claims=claims_of(Found(table, best, estimates)),
-        answer=in_a_sentence(lambda: _answer(table, estimates)),
+        answer=answer_in_sentence(lambda: _answer(table, estimates)),
         estimates=[
             *accuracy_estimates(table),
             *(one for several in estimates.values() for one in several),
@@ -126,7 +126,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         rows=[
             *(
-                rows_used(
+                count_rows_used(
                     f"Table 2, {one.name}",
                     table.only(members(table, one).index, because="another category"),
                     *SHOWN,
@@ -134,8 +134,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 )
                 for one in TABLE_2
             ),
-            rows_used("Figure 5a", table, *SETTINGS, *PARTS),
-            rows_used("Figures 6 and 31", imagenet, "year", FULL, *PARTS, of=table),
+            count_rows_used("Figure 5a", table, *SETTINGS, *PARTS),
+            count_rows_used("Figures 6 and 31", imagenet, "year", FULL, *PARTS, of=table),
         ],
         notes=[
             "The last category of Table 2 holds published features only; the best at full-shot and at 1 % have others.",
@@ -143,7 +143,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             "Rank correlations take encoders as independent, which versions of one are not: p-values flatter.",
             "Usability and probe generalization share the probe's training error with opposite signs, so some of their "
             "tradeoff is in their definition.",
-            *doubts([*table.frame.index[table.frame.index.isin([row.encoder for row in FEATURES])], *best.index]),
+            *describe_errata(
+                [*table.frame.index[table.frame.index.isin([row.encoder for row in FEATURES])], *best.index]
+            ),
             *dict.fromkeys(missing),
         ],
     )
@@ -151,14 +153,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 def _answer(table: StudyTable, estimates: Mapping[str, Sequence[Estimate]]) -> str:
     best = [str(table.frame[setting].idxmin()) for setting in (FULL, THREE)]
-    tau = some_of(estimates["full-shot and 3-shot"], "both errors")[0]
+    tau = require_estimates(estimates["full-shot and 3-shot"], "both errors")[0]
     tells = [
-        max((one_of(estimates["ranks"], part, setting) for part in PARTS), key=valued) for setting in (FULL, THREE)
+        max((find_estimate(estimates["ranks"], part, setting) for part in PARTS), key=require_value)
+        for setting in (FULL, THREE)
     ]
     names = list(dict.fromkeys(OUTCOMES[one.term].label.lower() for one in tells))
     return (
-        f"{best[0]} with all labels, {best[1]} with three a class; both orders have tau {valued(tau):.2f} (n "
-        f"{tau.n}), and {' and '.join(names)} tells them best (tau {valued(tells[0]):.2f} and {valued(tells[1]):.2f})."
+        f"{best[0]} with all labels, {best[1]} with three a class; both orders have tau {require_value(tau):.2f} (n "
+        f"{tau.n}), and {' and '.join(names)} tells them best (tau {require_value(tells[0]):.2f} and "
+        f"{require_value(tells[1]):.2f})."
     )
 
 
@@ -168,9 +172,9 @@ def _estimated(
     """Every estimate that claims need, by what it is of; and why some could not be made."""
     pairs = list(combinations(PARTS, 2))
     parts: dict[str, Callable[[], Sequence[Estimate]]] = {
-        "best 20 %": lambda: risks_of_best(table, SETTINGS, PARTS, fraction=BEST, seed=seed),
-        "best 10 %": lambda: risks_of_best(table, SETTINGS, PARTS, fraction=FEW, seed=seed),
-        "best 30 %": lambda: risks_of_best(table, SETTINGS, PARTS, fraction=0.3, seed=seed),
+        "best 20 %": lambda: estimate_risks_of_best(table, SETTINGS, PARTS, fraction=BEST, seed=seed),
+        "best 10 %": lambda: estimate_risks_of_best(table, SETTINGS, PARTS, fraction=FEW, seed=seed),
+        "best 30 %": lambda: estimate_risks_of_best(table, SETTINGS, PARTS, fraction=0.3, seed=seed),
         "ranks": lambda: rank_correlations(
             table, list(product(PARTS, SETTINGS)), family="components with errors", seed=seed
         ),
@@ -221,7 +225,7 @@ class Found:
 def claims_of(found: Found) -> list[Claim]:
     """All claims, in the order of the paper's tables and sections."""
     winners = [
-        of_a_winner.judged(found.table, row, row=row, best_at=" and ".join(map(accuracy_label, row.best_at)))
+        of_a_winner.judged(found.table, row, row=row, best_at=" and ".join(map(describe_accuracy, row.best_at)))
         for row in WINNERS
     ]
     features = [
@@ -248,14 +252,14 @@ of_a_winner = Claims(source="Table 2")
 @of_a_winner(
     "Table 2, {row.category.name}: best at {best_at}", paper="{row.name}, {row.million_parameters}M: {row.shown}"
 )
-def the_printed_encoder_wins(table: StudyTable, row: PrintedWinner) -> Answer:
+def the_printed_encoder_wins(table: StudyTable, row: PrintedWinner) -> ClaimAnswer:
     winners = list(dict.fromkeys(winner(table, row.category, setting).encoder for setting in row.best_at))
     accuracies = accuracies_of(table, winners[0])
     million = float(table.frame["n_parameters"][winners[0]]) / 1e6
     same = len(winners) == 1 and all_agree(row.accuracies, accuracies)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{' and '.join(winners)}, {million:.0f}M: {all_beside(row.accuracies, accuracies)}",
-        holds=same and agrees_with(row.million_parameters, million),
+        holds=same and agrees_at_precision(row.million_parameters, million),
         held_as_the_paper_did=same,
         reason="its accuracies are those printed, its card has another number of parameters"
         if same
@@ -267,13 +271,13 @@ of_winners = Claims(source="Section 5.2.2, Table 2")
 
 
 @of_winners("The best encoder in full-shot is never the best in 3-shot (5 categories)", paper="never")
-def no_encoder_wins_both(table: StudyTable) -> Answer:
+def no_encoder_wins_both(table: StudyTable) -> ClaimAnswer:
     both = [
         category.name
         for category in TABLE_2
         if winner(table, category, FULL).encoder == winner(table, category, THREE).encoder
     ]
-    return Answer(
+    return ClaimAnswer(
         ours=f"different encoders in {len(TABLE_2) - len(both)} of {len(TABLE_2)} categories",
         holds=not both,
         value=float(len(TABLE_2) - len(both)),
@@ -287,11 +291,15 @@ of_features = Claims(source="Table 4")
 
 
 @of_features("Table 4, {row.name}, {extracted}", paper="{row.dimensions} dimensions: {row.shown}")
-def the_printed_features_are_in_the_table(table: StudyTable, row: PrintedFeatures) -> Answer:
+def the_printed_features_are_in_the_table(table: StudyTable, row: PrintedFeatures) -> ClaimAnswer:
     accuracies = accuracies_of(table, row.encoder)
     dimensions, extracted = float(table.frame["z_dim"][row.encoder]), bool(table.frame["is_our_extract"][row.encoder])
-    same = agrees_with(row.dimensions, dimensions) and extracted is row.ours and all_agree(row.accuracies, accuracies)
-    return Answer(
+    same = (
+        agrees_at_precision(row.dimensions, dimensions)
+        and extracted is row.ours
+        and all_agree(row.accuracies, accuracies)
+    )
+    return ClaimAnswer(
         ours=f"{row.encoder}, {dimensions:g} dimensions: {all_beside(row.accuracies, accuracies)}",
         holds=same,
         reason="the table has other values for these features",
@@ -302,23 +310,25 @@ of_smaller_features = Claims(source="Section 5.3.1, Table 4")
 
 
 @of_smaller_features("Features of fewer dimensions improve few-shot accuracy (both pairs of Table 4)", paper="improve")
-def smaller_features_improve_few_shot(table: StudyTable) -> Answer:
+def smaller_features_improve_few_shot(table: StudyTable) -> ClaimAnswer:
     gains = []
     for large, small in zip(FEATURES[::2], FEATURES[1::2], strict=True):
         before, after = accuracies_of(table, large.encoder), accuracies_of(table, small.encoder)
         gains.append([new - old for old, new in zip(before, after, strict=True)])
     shown = "; ".join(f"{one:+.1f} at 1 % and {three:+.1f} at 3-shot" for _, one, three in gains)
-    return Answer(ours=shown, holds=all(min(one, three) > 0 for _, one, three in gains), reason="not in both pairs")
+    return ClaimAnswer(
+        ours=shown, holds=all(min(one, three) > 0 for _, one, three in gains), reason="not in both pairs"
+    )
 
 
 @of_smaller_features("Smaller features of OpenCLIP are the best of all encoders at 1 %", paper="best")
-def smaller_features_are_best_at_one_percent(table: StudyTable) -> Answer:
+def smaller_features_are_best_at_one_percent(table: StudyTable) -> ClaimAnswer:
     published, small = FEATURES[2], FEATURES[3]
     best = winner(table, ANY_FEATURES, ONE)
     dimensions = table.frame["z_dim"].reindex([published.encoder, small.encoder])
     lead = "" if best.margin is None else f", {best.margin:.2f} points ahead of {best.runner_up}"
     accuracy = 100 - best.error
-    return Answer(
+    return ClaimAnswer(
         ours=f"{best.encoder}: {accuracy:.2f} % accuracy, best of {best.n}{lead}",
         value=accuracy,
         holds=best.encoder == small.encoder and bool(dimensions.iloc[1] < dimensions.iloc[0]),
@@ -336,71 +346,73 @@ of_settings = Claims(source="Section 5.2.1")
     source="Section 5.2.1, Figure 5a",
     paper="decreases",
 )
-def probe_generalization_falls_with_fewer_labels(found: Found) -> Answer:
+def probe_generalization_falls_with_fewer_labels(found: Found) -> ClaimAnswer:
     return moves_steadily(found, "probe_gen", -1)
 
 
 @of_settings(
     "Usability error of the best 20 % rises with fewer labels", source="Section 5.2.1, Figure 5a", paper="increases"
 )
-def usability_rises_with_fewer_labels(found: Found) -> Answer:
+def usability_rises_with_fewer_labels(found: Found) -> ClaimAnswer:
     return moves_steadily(found, "usability", 1)
 
 
 @of_settings("Low probe generalization goes with low 3-shot error", paper="better in few-shot")
-def probe_generalization_ranks_few_shot(found: Found) -> Answer:
+def probe_generalization_ranks_few_shot(found: Found) -> ClaimAnswer:
     return ranks(found, "probe_gen", THREE)
 
 
 @of_settings("Low usability error goes with low full-shot error", paper="better in full-shot")
-def usability_ranks_full_shot(found: Found) -> Answer:
+def usability_ranks_full_shot(found: Found) -> ClaimAnswer:
     return ranks(found, "usability", FULL)
 
 
 @of_settings("Probe generalization ranks encoders more alike in 3-shot than in full-shot", paper="sample efficiency")
-def probe_generalization_ranks_few_shot_more(found: Found) -> Answer:
+def probe_generalization_ranks_few_shot_more(found: Found) -> ClaimAnswer:
     return ranks_more(found, "probe_gen ranks few-shot more than full-shot")
 
 
 @of_settings("Usability ranks encoders more alike in full-shot than in 3-shot", paper="bias")
-def usability_ranks_full_shot_more(found: Found) -> Answer:
+def usability_ranks_full_shot_more(found: Found) -> ClaimAnswer:
     return ranks_more(found, "usability ranks full-shot more than few-shot")
 
 
-def moves_steadily(found: Found, part: str, sign: int) -> Answer:
+def moves_steadily(found: Found, part: str, sign: int) -> ClaimAnswer:
     """Whether the mean of a component over the best 20 % goes one way from each setting to the next."""
-    means = [one_of(found.estimates["best 20 %"], f"best 20 % by {setting}", part) for setting in SETTINGS]
-    change = one_of(found.estimates["best 20 %"], f"best 20 % by {THREE} - by {FULL}", part)
+    means = [find_estimate(found.estimates["best 20 %"], f"best 20 % by {setting}", part) for setting in SETTINGS]
+    change = find_estimate(found.estimates["best 20 %"], f"best 20 % by {THREE} - by {FULL}", part)
     values = [sign * (mean.value or 0.0) for mean in means]
     steady = all(later - earlier > -1e-6 for earlier, later in pairwise(values))
     shown = ", ".join(f"{mean.value:.1f}" for mean in means)
-    return Answer(
-        ours=f"{shown} points; change {with_interval(change)}, n = {change.n}",
+    return ClaimAnswer(
+        ours=f"{shown} points; change {format_with_interval(change)}, n = {change.n}",
         value=change.value,
-        holds=steady and excludes_zero(change),
+        holds=steady and has_interval_without_zero(change),
         reason="the interval of the change includes 0, or it is not steady",
     )
 
 
-def ranks(found: Found, part: str, setting: str) -> Answer:
+def ranks(found: Found, part: str, setting: str) -> ClaimAnswer:
     """Whether a component and the error of a setting order encoders alike."""
-    tau = one_of(found.estimates["ranks"], part, setting)
-    return Answer(
-        ours=f"tau {with_interval(tau)}, n = {tau.n}",
+    tau = find_estimate(found.estimates["ranks"], part, setting)
+    return ClaimAnswer(
+        ours=f"tau {format_with_interval(tau)}, n = {tau.n}",
         value=tau.value,
         holds=tau.ci_low is not None and tau.ci_low > 0,
         reason="the interval includes 0",
     )
 
 
-def ranks_more(found: Found, change: str) -> Answer:
+def ranks_more(found: Found, change: str) -> ClaimAnswer:
     """Whether one correlation exceeds another, when encoders are drawn and when whole objectives are."""
-    by_encoder, by_objective = some_of(found.estimates[change], "the components and errors")
-    return Answer(
-        ours=f"tau {with_interval(by_encoder)} higher, n = {by_encoder.n}; objectives drawn "
+    by_encoder, by_objective = require_estimates(found.estimates[change], "the components and errors")
+    return ClaimAnswer(
+        ours=f"tau {format_with_interval(by_encoder)} higher, n = {by_encoder.n}; objectives drawn "
         f"[{by_objective.ci_low:.2f}, {by_objective.ci_high:.2f}]",
         value=by_encoder.value,
-        holds=(by_encoder.value or 0.0) > 0 and excludes_zero(by_encoder) and excludes_zero(by_objective),
+        holds=(by_encoder.value or 0.0) > 0
+        and has_interval_without_zero(by_encoder)
+        and has_interval_without_zero(by_objective),
         reason="the rows do not show it: the interval of the difference includes 0, or it has the other sign",
     )
 
@@ -411,12 +423,12 @@ of_tradeoffs = Claims(source="Section 5.2.2")
 
 
 @of_tradeoffs(f"The best of {NOW} include {', '.join(NAMED)}", source="Appendix F.5, Figure 6", paper="include")
-def the_named_encoders_are_among_the_best(found: Found) -> Answer:
+def the_named_encoders_are_among_the_best(found: Found) -> ClaimAnswer:
     those = found.best.index[found.best["year"] == NOW]
     if those.empty:
         raise QueryError(f"No ImageNet-1K encoder of {NOW} has all components, expected the best of them.")
     gone = [encoder for encoder in NAMED if encoder not in those]
-    return Answer(
+    return ClaimAnswer(
         ours=f"{len(NAMED) - len(gone)} of {len(NAMED)} are among the best {len(those)} of {NOW}",
         holds=not gone,
         reason=f"not {' and '.join(gone)}",
@@ -427,9 +439,9 @@ def the_named_encoders_are_among_the_best(found: Found) -> Answer:
     "Decreasing usability error tends to increase probe generalization (ImageNet-1K, within years)",
     paper="tends to increase",
 )
-def they_are_traded_within_years(found: Found) -> Answer:
-    *years, observed, _, beyond = some_of(found.estimates["all of a year"], "usability and probe_gen")
-    return Answer(
+def they_are_traded_within_years(found: Found) -> ClaimAnswer:
+    *years, observed, _, beyond = require_estimates(found.estimates["all of a year"], "usability and probe_gen")
+    return ClaimAnswer(
         ours=f"tau {observed.value:.2f} over all encoders of a year [{beyond.ci_low:.2f}, {beyond.ci_high:.2f}], "
         f"n = {observed.n}, {len(years)} years, p {beyond.p:.3f}",
         value=observed.value,
@@ -443,26 +455,27 @@ def they_are_traded_within_years(found: Found) -> Answer:
     source="Section 5.2.2, Figure 6",
     paper="tradeoff curve",
 )
-def the_best_of_each_year_trade_off(found: Found) -> Answer:
+def the_best_of_each_year_trade_off(found: Found) -> ClaimAnswer:
     return exceeds_selection(found, "chosen 20 %")
 
 
 @of_tradeoffs("All ImageNet-1K encoders together show no tradeoff", source="Appendix F.5, Figure 31a", paper="none")
-def no_pair_of_components_is_traded(found: Found) -> Answer:
-    taus = some_of(found.estimates["pairs, all"], "the components")
+def no_pair_of_components_is_traded(found: Found) -> ClaimAnswer:
+    taus = require_estimates(found.estimates["pairs, all"], "the components")
     by_objective = found.estimates["pairs, all, by objective"]
     lowest = min(taus, key=lambda tau: tau.value or 0.0)
-    drawn = one_of(by_objective, lowest.term, lowest.outcome)
+    drawn = find_estimate(by_objective, lowest.term, lowest.outcome)
     against = [tau for tau in taus if false_discovery_rate(tau) < 0.05 and (tau.value or 0.0) < 0]
     names = " and ".join(f"{tau.term} goes against {tau.outcome}" for tau in against)
-    sure = [tau for tau in against if excludes_zero(one_of(by_objective, tau.term, tau.outcome))]
-    return Answer(
-        ours=f"lowest of {len(taus)} tau: {lowest.term} with {lowest.outcome} {with_interval(lowest)}, "
+    sure = [tau for tau in against if has_interval_without_zero(find_estimate(by_objective, tau.term, tau.outcome))]
+    return ClaimAnswer(
+        ours=f"lowest of {len(taus)} tau: {lowest.term} with {lowest.outcome} {format_with_interval(lowest)}, "
         f"n = {lowest.n}, false-discovery rate {false_discovery_rate(lowest):.3f}",
         value=lowest.value,
         holds=not against,
         contradicted=bool(sure),
-        reason=f"{names}: weakly (tau {with_interval(lowest)}), and {'' if excludes_zero(drawn) else 'un'}certain "
+        reason=f"{names}: weakly (tau {format_with_interval(lowest)}), and "
+        f"{'' if has_interval_without_zero(drawn) else 'un'}certain "
         f"when whole objectives are drawn [{drawn.ci_low:.2f}, {drawn.ci_high:.2f}]",
     )
 
@@ -472,7 +485,7 @@ def no_pair_of_components_is_traded(found: Found) -> Answer:
     source="Appendix F.5, Figure 31b",
     paper="tradeoff",
 )
-def the_recent_best_trade_off(found: Found) -> Answer:
+def the_recent_best_trade_off(found: Found) -> ClaimAnswer:
     return exceeds_selection(found, "chosen 10 %")
 
 
@@ -481,10 +494,10 @@ def the_recent_best_trade_off(found: Found) -> Answer:
     source="Appendix F.5, Figure 31b",
     paper="glimpse",
 )
-def the_recent_best_trade_approximation_for_probe_generalization(found: Found) -> Answer:
-    tau = one_of(found.estimates["pairs, best"], "approx", "probe_gen")
-    return Answer(
-        ours=f"tau {with_interval(tau)}, n = {tau.n}",
+def the_recent_best_trade_approximation_for_probe_generalization(found: Found) -> ClaimAnswer:
+    tau = find_estimate(found.estimates["pairs, best"], "approx", "probe_gen")
+    return ClaimAnswer(
+        ours=f"tau {format_with_interval(tau)}, n = {tau.n}",
         value=tau.value,
         holds=is_negative(tau),
         reason="the interval includes 0",
@@ -496,10 +509,10 @@ def the_recent_best_trade_approximation_for_probe_generalization(found: Found) -
     source="Appendix F.5, Figure 31b",
     paper="none",
 )
-def the_recent_best_do_not_trade_approximation_for_encoder_generalization(found: Found) -> Answer:
-    tau = one_of(found.estimates["pairs, best"], "approx", "enc_gen")
-    return Answer(
-        ours=f"tau {with_interval(tau)}, n = {tau.n}",
+def the_recent_best_do_not_trade_approximation_for_encoder_generalization(found: Found) -> ClaimAnswer:
+    tau = find_estimate(found.estimates["pairs, best"], "approx", "enc_gen")
+    return ClaimAnswer(
+        ours=f"tau {format_with_interval(tau)}, n = {tau.n}",
         value=tau.value,
         holds=not is_negative(tau),
         contradicted=is_negative(tau),
@@ -507,14 +520,14 @@ def the_recent_best_do_not_trade_approximation_for_encoder_generalization(found:
     )
 
 
-def exceeds_selection(found: Found, chosen: str) -> Answer:
+def exceeds_selection(found: Found, chosen: str) -> ClaimAnswer:
     """Whether the best of each year lie on a tradeoff curve, beyond the one that choosing them makes by itself."""
-    *years, observed, alone, beyond = some_of(found.estimates[chosen], "usability and probe_gen")
+    *years, observed, alone, beyond = require_estimates(found.estimates[chosen], "usability and probe_gen")
     shown = ", ".join(f"{year.value:.2f} ({year.term}, n = {year.n})" for year in years)
     p = beyond.p if beyond.p is not None else 1.0
     seen = (observed.value or 0.0) < SEEN
-    return Answer(
-        ours=f"together tau {observed.value:.2f}, by choosing alone {with_interval(alone)}, p {p:.2f}",
+    return ClaimAnswer(
+        ours=f"together tau {observed.value:.2f}, by choosing alone {format_with_interval(alone)}, p {p:.2f}",
         value=observed.value,
         holds=seen and (beyond.value or 0.0) < 0 and p < 0.05,
         held_as_the_paper_did=seen,
@@ -535,8 +548,8 @@ def false_discovery_rate(tau: Estimate) -> float:
 
 
 def all_agree(printed: Sequence[str], values: Sequence[float]) -> bool:
-    return all(agrees_with(one, value) for one, value in zip(printed, values, strict=True))
+    return all(agrees_at_precision(one, value) for one, value in zip(printed, values, strict=True))
 
 
 def all_beside(printed: Sequence[str], values: Sequence[float]) -> str:
-    return " / ".join(beside(one, value) for one, value in zip(printed, values, strict=True))
+    return " / ".join(format_like_printed(one, value) for one, value in zip(printed, values, strict=True))

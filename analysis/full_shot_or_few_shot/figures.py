@@ -16,13 +16,13 @@ from zoo.evaluation.drawing import (
     MARKS,
     MODE_COLOURS,
     Figure,
-    legend_below,
-    letter,
-    new_figure,
-    say_above,
-    scatter_groups,
+    draw_legend_below,
+    make_figure,
+    plot_groups,
+    write_above,
+    write_panel_letters,
 )
-from zoo.studies.tables import draw_with_bars, risk_label
+from zoo.studies.tables import draw_with_bars, label_risk_axis
 
 from .tradeoffs import pareto_front
 
@@ -97,18 +97,18 @@ def draw_by_setting(estimates: Iterable[Estimate], settings: Sequence[str], frac
         (f"best {100 * fraction:g} % by {setting}", part): (setting, part) for setting in settings for part in PARTS
     }
     found = {(estimate.term, estimate.outcome): estimate for estimate in estimates}
-    drawing, (axes,) = new_figure(height=2.8)
+    drawing, (axes,) = make_figure(height=2.8)
     _draw_settings(axes, {terms[key]: one for key, one in found.items() if key in terms}, settings)
     axes.set_xlabel("Labels by which the best are chosen (fewer to the right)")
     axes.set_ylabel("Mean risk component [points]\nlower is better")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    legend_below(drawing, axes)
+    draw_legend_below(drawing, axes)
     return drawing
 
 
 def draw_tradeoff(chosen: pd.DataFrame, *, since: int) -> Drawing:
     """Usability against probe generalization, all years and recent ones; lines join those that no other one beats."""
-    drawing, axes = new_figure(height=3.2, n_columns=2)
+    drawing, axes = make_figure(height=3.2, n_columns=2)
     recent = chosen[chosen["year"] >= since]
     for panel, rows in zip(axes, (chosen, recent), strict=True):
         _scatter_years(panel, rows, "usability", "probe_gen", size=22.0)
@@ -117,38 +117,38 @@ def draw_tradeoff(chosen: pd.DataFrame, *, since: int) -> Drawing:
             panel.plot(
                 front["usability"], front["probe_gen"], color=_year_look(year)[0], linewidth=0.9, alpha=0.7, zorder=1
             )
-        panel.set_xlabel(risk_label("usability", lines=True))
-        panel.set_ylabel(risk_label("probe_gen", lines=True))
-    letter(axes)
-    legend_below(drawing, axes[0], n_columns=8, title="Year (encoders chosen)")
+        panel.set_xlabel(label_risk_axis("usability", lines=True))
+        panel.set_ylabel(label_risk_axis("probe_gen", lines=True))
+    write_panel_letters(axes)
+    draw_legend_below(drawing, axes[0], n_columns=8, title="Year (encoders chosen)")
     return drawing
 
 
 def draw_pairs(frame: pd.DataFrame, correlations: Mapping[tuple[str, str], Estimate]) -> Drawing:
     """All six pairs of components, coloured by year; each panel says Kendall's tau where it is given."""
-    drawing, axes = new_figure(height=4.6, n_rows=2, n_columns=3)
+    drawing, axes = make_figure(height=4.6, n_rows=2, n_columns=3)
     for panel, (first, second) in zip(axes, combinations(PARTS, 2), strict=True):
         rows = frame.dropna(subset=[first, second, "year"])
         _scatter_years(panel, rows, first, second, size=10.0 if len(rows) > 50 else 22.0)
         _label_risks(panel, first, second)
         tau = correlations.get((first, second))
         if tau is not None and tau.value is not None:
-            say_above(panel, f"τ = {tau.value:.2f}, n = {tau.n}")
+            write_above(panel, f"τ = {tau.value:.2f}, n = {tau.n}")
         else:
-            say_above(panel, f"n = {len(rows)}")
-    legend_below(drawing, axes[0], n_columns=7, title="Year (encoders of panel a); lower is better on every axis")
-    letter(axes)
+            write_above(panel, f"n = {len(rows)}")
+    draw_legend_below(drawing, axes[0], n_columns=7, title="Year (encoders of panel a); lower is better on every axis")
+    write_panel_letters(axes)
     return drawing
 
 
 def draw_correlations(estimates: Iterable[Estimate], settings: Sequence[str]) -> Drawing:
     """Kendall's tau of each component with the error of each setting, with 95 % intervals."""
-    drawing, (axes,) = new_figure(height=2.8)
+    drawing, (axes,) = make_figure(height=2.8)
     _draw_settings(axes, {(estimate.outcome, estimate.term): estimate for estimate in estimates}, settings)
     axes.axhline(0, color="#444444", linewidth=0.7)
     axes.set_xlabel("Error that is ranked (fewer labels to the right)")
     axes.set_ylabel("Kendall's τ with the component\n[-1 to 1; 1: ranks encoders alike]")
-    legend_below(drawing, axes)
+    draw_legend_below(drawing, axes)
     return drawing
 
 
@@ -156,11 +156,11 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
     """Errors of all encoders in two settings, with the front of those that no other one beats in both."""
     rows = frame.dropna(subset=[full, few])
     front = pareto_front(rows, full, few)
-    drawing, (axes,) = new_figure(width=4.6, height=3.8)
+    drawing, (axes,) = make_figure(width=4.6, height=3.8)
     modes = rows["ssl_mode"].fillna("unknown").astype(str)
     order = [*(mode for mode in MODE_COLOURS if (modes == mode).any()), *sorted(set(modes) - set(MODE_COLOURS))]
     ranked = rows.assign(mode=modes, rank=modes.map(order.index)).sort_values("rank", kind="stable")
-    scatter_groups(
+    plot_groups(
         axes,
         ranked[full].tolist(),
         ranked[few].tolist(),
@@ -179,9 +179,9 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
         markeredgewidth=0.7,
         label=f"beaten by none in both ({len(front)})",
     )
-    axes.set_xlabel(risk_label(full))
-    axes.set_ylabel(risk_label(few))
-    legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
+    axes.set_xlabel(label_risk_axis(full))
+    axes.set_ylabel(label_risk_axis(few))
+    draw_legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
     return drawing
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 from statsmodels.stats import proportion
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import ordered
+from zoo.analysis.groups import sort_by_error
 from zoo.analysis.table import StudyTable, require_columns
 from zoo.errors import QueryError
-from zoo.studies.findings import Table
-from zoo.studies.tables import accuracy_label, read_printed, with_interval
+from zoo.studies.findings import FindingsTable
+from zoo.studies.tables import describe_accuracy, format_with_interval, read_printed
 
 FULL, ONE, THREE = "train_test", "train-balsbst-ntrain0.01_test", "train-nperclass-3_test"
 SHOWN = (FULL, ONE, THREE)
@@ -118,7 +118,7 @@ def winners_of(table: StudyTable) -> list[Winner]:
 def accuracy_estimates(table: StudyTable) -> list[Estimate]:
     """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent."""
     rows = [
-        (one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}") for one in winners_of(table)
+        (one.encoder, f"Table 2, {one.category}, best by {describe_accuracy(one.setting)}") for one in winners_of(table)
     ]
     rows += [(row.encoder, "Table 4") for row in FEATURES if row.encoder in table.frame.index]
     return [
@@ -142,13 +142,13 @@ def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]
     return costs_by_category
 
 
-def winners_table(table: StudyTable) -> Table:
+def winners_table(table: StudyTable) -> FindingsTable:
     """Table 2: ids and accuracies beside the printed row, and how far ahead of whom each winner is."""
     printed = {(row.category.name, setting): f"{row.name}: {row.shown}" for row in WINNERS for setting in row.best_at}
     rows = [
         [
             one.category,
-            accuracy_label(one.setting),
+            describe_accuracy(one.setting),
             one.encoder,
             *(_accuracy(float(table.frame[name][one.encoder])) for name in SHOWN),
             printed.get((one.category, one.setting), ""),
@@ -158,14 +158,14 @@ def winners_table(table: StudyTable) -> Table:
         ]
         for one in winners_of(table)
     ]
-    return Table(
+    return FindingsTable(
         title="Best encoders by category and setting (Table 2)",
         rows=rows,
         headers=[
             "category",
             "best at",
             "encoder",
-            *map(accuracy_label, SHOWN),
+            *map(describe_accuracy, SHOWN),
             "paper",
             "runner-up",
             "ahead by",
@@ -176,7 +176,7 @@ def winners_table(table: StudyTable) -> Table:
     )
 
 
-def features_table(table: StudyTable) -> Table:
+def features_table(table: StudyTable) -> FindingsTable:
     """Table 4: ids, dimensions and accuracies beside the printed ones."""
     rows = [
         [
@@ -189,30 +189,30 @@ def features_table(table: StudyTable) -> Table:
         for row in FEATURES
         if row.encoder in table.frame.index
     ]
-    return Table(
+    return FindingsTable(
         title="Smaller features of the same encoders (Table 4)",
         rows=rows,
-        headers=["encoder", "ours", "dimensions", *map(accuracy_label, SHOWN), "paper"],
+        headers=["encoder", "ours", "dimensions", *map(describe_accuracy, SHOWN), "paper"],
         note="Accuracy in percent, higher is better. Ours: extracted by the authors of the paper.",
     )
 
 
-def costs_table(costs: Sequence[tuple[str, Estimate, Estimate]]) -> Table:
+def costs_table(costs: Sequence[tuple[str, Estimate, Estimate]]) -> FindingsTable:
     """What the encoder that is best at one setting loses in the other, one row a category."""
-    return Table(
+    return FindingsTable(
         title="What the winner of the other setting costs",
         headers=["category", "3-shot winner: loss in full-shot", "full-shot winner: loss in 3-shot"],
-        rows=[[category, with_interval(full), with_interval(three)] for category, full, three in costs],
+        rows=[[category, format_with_interval(full), format_with_interval(three)] for category, full, three in costs],
         note="Percentage points of error, with intervals of 50,000 test images taken as two samples.",
     )
 
 
-def front_table(front: pd.DataFrame) -> Table:
+def front_table(front: pd.DataFrame) -> FindingsTable:
     """The encoders that no other one beats in both settings: id, facts, and accuracies in percent."""
     facts = ("objective", "architecture", "z_dim", "pretraining_data")
-    return Table(
+    return FindingsTable(
         title=f"The {len(front)} encoders that no other one beats in both full-shot and 3-shot",
-        headers=["encoder", *facts, *map(accuracy_label, SHOWN)],
+        headers=["encoder", *facts, *map(describe_accuracy, SHOWN)],
         rows=[
             [str(encoder), *(_fact(row[name]) for name in facts), *(_accuracy(float(row[name])) for name in SHOWN)]
             for encoder, row in front.iterrows()
@@ -221,9 +221,9 @@ def front_table(front: pd.DataFrame) -> Table:
     )
 
 
-def best_of_years_table(best: pd.DataFrame) -> Table:
+def best_of_years_table(best: pd.DataFrame) -> FindingsTable:
     """The best fraction of each year: usability, probe generalization and full-shot error."""
-    return Table(
+    return FindingsTable(
         title="Best 20 % of each year, ImageNet-1K (Figure 6)",
         headers=["year", "encoder", "Usability", "Probe generalization", "Full-shot error"],
         rows=[
@@ -289,7 +289,7 @@ def members(table: StudyTable, category: Category) -> pd.DataFrame:
 def winner(table: StudyTable, category: Category, setting: str) -> Winner:
     """The encoder of a category with the lowest error in a setting, a column such as ``"train_test"``."""
     require_columns([setting])
-    rows = ordered(members(table, category), setting)
+    rows = sort_by_error(members(table, category), setting)
     if rows.empty:
         raise QueryError(
             f"No encoder of the {len(table)} in the table is in the category {category.name!r} and has {setting}; "

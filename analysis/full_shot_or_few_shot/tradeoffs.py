@@ -9,9 +9,17 @@ import pandas as pd
 from scipy import stats
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import FEWEST_ENCODERS, TAU, Floats, drawn_counts, kendall, percentiles, signs_of
-from zoo.analysis.groups import n_best
-from zoo.analysis.linear import adjusted
+from zoo.analysis.correlations import (
+    FEWEST_ENCODERS,
+    TAU,
+    Floats,
+    compute_kendall,
+    compute_middle_interval,
+    compute_pair_signs,
+    draw_counts,
+)
+from zoo.analysis.groups import count_best
+from zoo.analysis.linear import adjust_discovery_rates
 from zoo.analysis.table import StudyTable, require_columns
 from zoo.errors import QueryError
 
@@ -37,8 +45,10 @@ def rank_correlations(
         spread = _resampled(rows, (first, second), drawn, seed, n_resamples)
         method = f"rank correlation, bootstrap over {drawn or 'encoder'}s"
         label = Estimate(term=first, n=len(rows), unit=TAU, outcome=second, method=method)
-        estimates.append(label.with_value(tau.statistic, percentiles(spread), p=tau.pvalue if drawn is None else None))
-    return adjusted(estimates, family=family)
+        estimates.append(
+            label.with_value(tau.statistic, compute_middle_interval(spread), p=tau.pvalue if drawn is None else None)
+        )
+    return adjust_discovery_rates(estimates, family=family)
 
 
 def correlation_change(
@@ -63,7 +73,7 @@ def correlation_change(
         unit=TAU,
         outcome=first[1],
         method=f"difference of rank correlations, bootstrap over {drawn or 'encoder'}s",
-    ).with_value(value, percentiles(spread))
+    ).with_value(value, compute_middle_interval(spread))
 
 
 def beyond_selection(
@@ -89,7 +99,7 @@ def beyond_selection(
     groups = [
         (str(label).removesuffix(".0"), group[[first, second, total]].to_numpy())
         for label, group in rows.groupby(within)
-        if n_best(len(group), fraction) >= 2
+        if count_best(len(group), fraction) >= 2
     ]
     if not groups:
         raise QueryError(
@@ -153,14 +163,14 @@ def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.Da
 def _resampled(rows: pd.DataFrame, pair: tuple[str, str], drawn: str | None, seed: int, n_resamples: int) -> Floats:
     """Tau-b of bootstrap samples, the same for every pair of columns; NaN where a sample does not vary."""
     units = np.arange(len(rows)) if drawn is None else rows[drawn].astype(str).factorize(sort=True)[0]
-    draws = drawn_counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
+    draws = draw_counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
     first, second = (rows[name].to_numpy(dtype=float) for name in pair)
-    return kendall(first, second, draws)
+    return compute_kendall(first, second, draws)
 
 
 def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float, int]:
     """Sum of signs over the pairs of the best, and how many they are, if the second risk were this one."""
     total = values[:, 2] - values[:, 1] + second
-    k = n_best(len(values), fraction)
+    k = count_best(len(values), fraction)
     best = np.argsort(total, kind="stable")[:k]
-    return float((signs_of(values[best, 0]) * signs_of(second[best])).sum() / 2), k
+    return float((compute_pair_signs(values[best, 0]) * compute_pair_signs(second[best])).sum() / 2), k

@@ -37,18 +37,18 @@ from zoo.analysis.scaling_law import (
     STANDARD_LAWS,
     ScalingLaw,
     Score,
-    as_printed,
-    comparable_rows,
+    arrange_as_printed,
     compare_laws,
-    explained,
+    compute_r2,
+    compute_residuals,
+    count_parameters,
+    estimate_r2,
     fit_scaling_law,
-    full_shot_only,
     law_rows,
-    leave_encoder_out,
-    n_parameters,
     predict,
-    r2_estimate,
-    residuals,
+    predict_leaving_encoder_out,
+    reduce_to_full_shot,
+    select_comparable_rows,
 )
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
@@ -58,25 +58,25 @@ from zoo.evaluation.drawing import (
     HALF_WIDTH,
     MARKS,
     Figure,
-    legend_below,
-    letter,
-    new_figure,
-    scatter_groups,
+    draw_legend_below,
+    make_figure,
+    plot_groups,
+    write_panel_letters,
 )
 from zoo.studies.findings import (
     NOT_AVAILABLE,
     WIDEST,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Rows,
-    Table,
-    in_a_sentence,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    answer_statement,
+    format_statement,
     number_claim,
-    stated,
-    statement_claim,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import read_printed
@@ -91,7 +91,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Eq. 25 fitted, held against standard scaling laws, and looked at where it misses."""
     rows, every = law_rows(table), law_rows(table, complete_only=False)
     laws = _laws(rows, every, options)
-    law, comparable = laws[COMPLETE], comparable_rows(rows)
+    law, comparable = laws[COMPLETE], select_comparable_rows(rows)
     scores = compare_laws(
         comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed, progress=options.progress
     )
@@ -101,9 +101,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     )
     few = rows["n"] < N_FULL_SHOT
     pooled = [
-        r2_estimate(part, predicted, term=term, n_resamples=N_RESAMPLES, seed=options.seed)
+        estimate_r2(part, predicted, term=term, n_resamples=N_RESAMPLES, seed=options.seed)
         for term, part, predicted in (
-            ("R2, each encoder predicted by the law of the others", rows, leave_encoder_out(rows)),
+            ("R2, each encoder predicted by the law of the others", rows, predict_leaving_encoder_out(rows)),
             ("R2, few-shot rows", rows[few], predict(law, rows[few])),
         )
     ]
@@ -113,7 +113,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *table9_claims(comparable, scores, older, n_repeats=N_REPEATS),
             *of_the_lead.judged(scores),
         ],
-        answer=in_a_sentence(lambda: _answer(law)),
+        answer=answer_in_sentence(lambda: _answer(law)),
         estimates=[
             *(one for name, fitted in laws.items() for one in _named(name, fitted)),
             *pooled,
@@ -131,7 +131,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=_figures(law, laws, rows),
         rows=[
-            Rows(
+            RowsUsed(
                 part="Eq. 25 and Table 9",
                 used=law.n_encoders,
                 left_out=table.n_left_out("approx_plus_usability", *(component.column for component in COMPONENTS)),
@@ -147,15 +147,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 def _answer(law: ScalingLaw) -> str:
     return (
-        f"It falls as a power of labels with one exponent, {stated(law.alpha, 3)}, which with each encoder's "
-        f"components explains {100 * valued(law.r2):.0f} % of the variance of {law.n_rows} errors ({law.n_encoders} "
+        f"It falls as a power of labels with one exponent, {format_statement(law.alpha, 3)}, which with each encoder's "
+        f"components explains {100 * require_value(law.r2):.0f} % of the variance of {law.n_rows} errors "
+        f"({law.n_encoders} "
         "encoders)."
     )
 
 
-def _older_rows(older: Older) -> Rows:
+def _older_rows(older: Older) -> RowsUsed:
     left_out = {"OpenCLIP": older.n_gone}
-    return Rows(part=f"Eq. 25 and Table 9, {OLDER}", used=older.law.n_encoders, left_out=left_out)
+    return RowsUsed(part=f"Eq. 25 and Table 9, {OLDER}", used=older.law.n_encoders, left_out=left_out)
 
 
 def _laws(rows: pd.DataFrame, every: pd.DataFrame, options: StudyOptions) -> dict[str, ScalingLaw]:
@@ -179,7 +180,7 @@ def _older(rows: pd.DataFrame, laws: Mapping[str, ScalingLaw], options: StudyOpt
     """Everything once more without the encoders that were added after the numbers were printed; None without any."""
     if OLDER not in laws:
         return None
-    older, n_gone = comparable_rows(_without_openclip(rows)), laws[COMPLETE].n_encoders - laws[OLDER].n_encoders
+    older, n_gone = select_comparable_rows(_without_openclip(rows)), laws[COMPLETE].n_encoders - laws[OLDER].n_encoders
     standard = tuple(law for law in PRINTED if law != COMPONENT_LAW)
     scores = [
         *compare_laws(older, laws=standard, n_repeats=N_REPEATS, n_resamples=0, seed=options.seed),
@@ -206,7 +207,7 @@ def _bias(law: ScalingLaw, rows: pd.DataFrame) -> list[Estimate]:
             method=METHOD,
             unit="percentage points",
         )
-        for n, family, count, bias, low, high, _ in residuals(law, rows).itertuples(index=False)
+        for n, family, count, bias, low, high, _ in compute_residuals(law, rows).itertuples(index=False)
     ]
 
 
@@ -239,8 +240,8 @@ def _notes(
     scores: Sequence[Score],
     either_sign: Sequence[Score],
 ) -> list[str]:
-    law, alone = laws[COMPLETE], fit_scaling_law(full_shot_only(rows), n_resamples=0)
-    literal = fit_scaling_law(as_printed(rows), n_resamples=0)
+    law, alone = laws[COMPLETE], fit_scaling_law(reduce_to_full_shot(rows), n_resamples=0)
+    literal = fit_scaling_law(arrange_as_printed(rows), n_resamples=0)
     leads = [f"{score.split} {interval(score.lead, 3)}" for score in scores if score.law == FULL_SHOT_LAW]
     families = [
         f"{name} alpha {interval(one.alpha, 3)}, W {interval(one.W)}"
@@ -304,7 +305,7 @@ def law_claims(law: ScalingLaw, every: ScalingLaw, older: Older | None) -> list[
         claim("alpha", ALPHA, law.alpha, before.alpha if before else None, 3),
         claim("W", W, law.W, before.W if before else None, 2),
         claim("R2", R2, law.r2, before.r2 if before else None, 3),
-        statement_claim(
+        answer_statement(
             "The law fits all 169 encoders",
             source="Section 5.2.1",
             paper=f"R2 {R2}",
@@ -402,7 +403,7 @@ of_the_lead = Claims(source="Section 5.2.1")
     "Eq. 25 predicts held-out settings and encoders significantly better than standard scaling laws",
     paper="significantly better",
 )
-def the_law_is_ahead_everywhere(scores: Sequence[Score]) -> Answer:
+def the_law_is_ahead_everywhere(scores: Sequence[Score]) -> ClaimAnswer:
     """Ahead of every law of the printed table on every split, by an interval above 0."""
     leads = [
         score
@@ -412,7 +413,7 @@ def the_law_is_ahead_everywhere(scores: Sequence[Score]) -> Answer:
     if not leads:
         raise QueryError("no split of these encoders can be predicted")
     least = min(leads, key=lambda score: score.lead.ci_low or 0.0)
-    return Answer(
+    return ClaimAnswer(
         ours=f"R2 higher by {interval(least.lead)} at least, of {len(leads)} cells",
         value=least.lead.value,
         holds=(least.lead.ci_low or 0) > 0,
@@ -429,7 +430,7 @@ _NOT_PRINTED = ("", "", "", "", "")
 
 def law_parameters(rows: pd.DataFrame, law: str) -> int:
     """Parameters of a law of Table 9, with all the groups that these rows have."""
-    return n_parameters(rows, STANDARD_LAWS[law]) if law in STANDARD_LAWS else 2
+    return count_parameters(rows, STANDARD_LAWS[law]) if law in STANDARD_LAWS else 2
 
 
 def interval(estimate: Estimate, digits: int = 2) -> str:
@@ -445,7 +446,7 @@ def interval(estimate: Estimate, digits: int = 2) -> str:
     return f"{estimate.value:.{digits}f} ({estimate.ci_low:.{digits}f} to {estimate.ci_high:.{digits}f})"
 
 
-def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> Table:
+def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> FindingsTable:
     """Table 9 with ours beside the printed numbers."""
     cells = {(score.law, score.split): score for score in scores}
     body = []
@@ -453,7 +454,7 @@ def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> Ta
         parameters, *printed = PRINTED.get(law, _NOT_PRINTED)
         pairs = [(interval(cells[law, split].r2), number) for split, number in zip(SPLITS, printed, strict=True)]
         body.append([law, str(law_parameters(rows, law)), parameters, *(cell for pair in pairs for cell in pair)])
-    return Table(
+    return FindingsTable(
         title="R2 on held-out rows (Table 9)",
         headers=["law", "parameters", "printed", *(head for split in SPLITS for head in (split, f"{split}, printed"))],
         rows=body,
@@ -465,14 +466,14 @@ def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> Ta
     )
 
 
-def older_table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_gone: int) -> Table:
+def older_table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_gone: int) -> FindingsTable:
     """Table 9 of the encoders that it was printed from, as far as it is printed."""
     cells = {(score.law, score.split): score for score in scores}
     body = []
     for law, (parameters, *printed) in PRINTED.items():
         pairs = [(_text(cells[law, split].r2.value), number) for split, number in zip(SPLITS, printed, strict=True)]
         body.append([law, str(law_parameters(rows, law)), parameters, *(cell for pair in pairs for cell in pair)])
-    return Table(
+    return FindingsTable(
         title="Table 9 without OpenCLIP",
         headers=["law", "parameters", "printed", *(head for split in SPLITS for head in (split, f"{split}, printed"))],
         rows=body,
@@ -483,7 +484,7 @@ def older_table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_gone: int) ->
     )
 
 
-def components_table(scores: Sequence[Score]) -> Table:
+def components_table(scores: Sequence[Score]) -> FindingsTable:
     """Eq. 25 against the law that knows the full-shot error alone."""
     body = [
         [
@@ -496,7 +497,7 @@ def components_table(scores: Sequence[Score]) -> Table:
         for score in scores
         if score.law in (FULL_SHOT_LAW, COMPONENT_LAW)
     ]
-    return Table(
+    return FindingsTable(
         title="What the components add to the full-shot error",
         headers=["held out", "law", "R2", "R2 of few-shot rows", "lead of Eq. 25"],
         rows=body,
@@ -505,13 +506,13 @@ def components_table(scores: Sequence[Score]) -> Table:
     )
 
 
-def populations_table(laws: Mapping[str, ScalingLaw]) -> Table:
+def populations_table(laws: Mapping[str, ScalingLaw]) -> FindingsTable:
     """Eq. 25 fitted to several populations."""
     body = [
         [name, str(law.n_encoders), str(law.n_rows), interval(law.alpha, 3), interval(law.W), interval(law.r2, 3)]
         for name, law in laws.items()
     ]
-    return Table(
+    return FindingsTable(
         title="Eq. 25 by population",
         headers=["encoders", "n", "rows", "alpha", "W", "R2"],
         rows=body,
@@ -519,12 +520,12 @@ def populations_table(laws: Mapping[str, ScalingLaw]) -> Table:
     )
 
 
-def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> Table:
+def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> FindingsTable:
     """How far Eq. 25 is off, by number of labels and family."""
     names = {"n": "labels", "n_encoders": "encoders", "bias": "mean", "ci_low": "from", "ci_high": "to", "rmse": "RMS"}
-    return Table.of(
+    return FindingsTable.of(
         "Where Eq. 25 misses: measured minus predicted error [percentage points]",
-        residuals(law, rows).rename(columns=names),
+        compute_residuals(law, rows).rename(columns=names),
         note="Mean with its 95 % interval, positive where the law is too optimistic; RMS is the root mean square, what "
         "to expect of a new encoder.",
     )
@@ -532,14 +533,14 @@ def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> Table:
 
 def pairs_used(
     part: str, table: StudyTable, rows: pd.DataFrame, *, complete_only: bool = True, used: int | None = None
-) -> Rows:
+) -> RowsUsed:
     """How many pairs of encoder and setting a law used, of all that the table could have."""
     names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
     lacking = table.n_left_out("approx_plus_usability", *names)
     left_out = {reason: count * len(ERRORS) for reason, count in lacking.items()}
     left_out["setting not measured"] = (len(table) - sum(lacking.values())) * len(ERRORS) - len(rows)
     left_out["no year, size or group"] = 0 if used is None else len(rows) - used
-    return Rows(
+    return RowsUsed(
         part=part,
         used=len(rows) if used is None else used,
         unit="pairs",
@@ -577,13 +578,13 @@ _QUANTILES = {0.0: "best fitted", 0.25: "", 0.5: "median", 0.75: "", 1.0: "worst
 
 def draw_predicted(law: ScalingLaw, rows: pd.DataFrame) -> Drawing:
     """Figure 5b: predicted on the x-axis, measured on the y-axis, one colour a number of labels."""
-    drawing, (axes,) = new_figure(width=HALF_WIDTH + 0.8, height=4.4)
+    drawing, (axes,) = make_figure(width=HALF_WIDTH + 0.8, height=4.4)
     predicted = predict(law, rows)
     order = rows["n"].sort_values(ascending=False).index
     groups = [SETTINGS.get(n, f"{n:,} labels") for n in rows.loc[order, "n"]]
     positions = rows.index.get_indexer(order)
     errors = rows.loc[order, "error"].tolist()
-    scatter_groups(axes, list(predicted[positions]), errors, groups, size=10, alpha=0.75)
+    plot_groups(axes, list(predicted[positions]), errors, groups, size=10, alpha=0.75)
     axes.plot([0, 100], [0, 100], color="#444444", linewidth=0.9, zorder=0)
     low = 10 * np.floor(min(predicted.min(), rows["error"].min()) / 10)
     axes.set(
@@ -594,11 +595,11 @@ def draw_predicted(law: ScalingLaw, rows: pd.DataFrame) -> Drawing:
         ylabel="measured error [%], lower is better",
     )
     few = (rows["n"] < N_FULL_SHOT).to_numpy()
-    words = f"$R^2$ = {explained(rows['error'], predicted):.3f}"
+    words = f"$R^2$ = {compute_r2(rows['error'], predicted):.3f}"
     if few.sum() > 1:
-        words += f"\n{explained(rows['error'][few], predicted[few]):.3f} without full-shot"
+        words += f"\n{compute_r2(rows['error'][few], predicted[few]):.3f} without full-shot"
     axes.text(0.04, 0.96, words, transform=axes.transAxes, va="top")
-    legend_below(drawing, axes, n_columns=3, title="labels of the probe (number of encoders)")
+    draw_legend_below(drawing, axes, n_columns=3, title="labels of the probe (number of encoders)")
     return drawing
 
 
@@ -606,7 +607,7 @@ def draw_curves(
     law: ScalingLaw, laws: Mapping[str, ScalingLaw], rows: pd.DataFrame, *, printed: tuple[float, float]
 ) -> Drawing:
     """Curves of five encoders with their measurements, and alpha and W over resampled encoders of each population."""
-    drawing, (left, right) = new_figure(width=FULL_WIDTH, height=3.9, n_columns=2)
+    drawing, (left, right) = make_figure(width=FULL_WIDTH, height=3.9, n_columns=2)
     for position, (encoder, label) in enumerate(examples(law, rows).items()):
         _draw_encoder(left, law, rows[rows["encoder"] == encoder], label, position)
     left.set_xscale("log")
@@ -619,7 +620,7 @@ def draw_curves(
     right.set(xlabel="alpha [exponent]", ylabel="W [weight of T]")
     right.plot(*printed, "x", color="black", markersize=6, label="printed", zorder=5)
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, title="encoders (number)")
-    letter([left, right])
+    write_panel_letters([left, right])
     return drawing
 
 

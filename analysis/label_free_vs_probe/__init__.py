@@ -31,35 +31,35 @@ from zoo.analysis.label_free import (
     DIMENSION,
     PUBLISHED,
     RESNETS,
-    Measured,
-    Population,
-    clid_of,
-    measured_populations,
-    measured_rows,
+    MeasuredPopulations,
+    MetricPopulation,
+    build_measured_populations,
+    compute_clid,
+    get_metric_title,
+    load_published_population,
     needs_labels,
-    published_population,
-    resnets_of,
-    title_of,
+    read_measured_rows,
+    select_resnet50s,
 )
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
-from zoo.results.printed import PAPERS, PrintedNumber, clid_checkpoints, published_label_free
+from zoo.results.paper_tables import PAPERS, PrintedNumber, read_clid_checkpoints, read_printed_label_free
 from zoo.results.values import Row
 from zoo.studies.findings import (
     NOT_AVAILABLE,
     WIDEST,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    excludes_zero,
-    in_a_sentence,
+    answer_in_sentence,
+    format_statement,
+    has_interval_without_zero,
     number_claim,
-    stated,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import unsigned
+from zoo.studies.tables import format_unsigned
 
 from . import tables
 from .agreement import (
@@ -93,9 +93,9 @@ NOTES = (
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Correlations, joint ranks and selections of every population with metrics and accuracies."""
-    measured = _measured(tuple(measured_rows(with_mine=table.with_mine, exclude_wrong=table.corrected)))
-    published = published_population(table)
-    populations = [published, resnets_of(published), _checkpoints(published), *measured.populations]
+    measured = _measured(tuple(read_measured_rows(with_mine=table.with_mine, exclude_wrong=table.corrected)))
+    published = load_published_population(table)
+    populations = [published, select_resnet50s(published), _checkpoints(published), *measured.populations]
     asked = [one for one in populations if len(one) >= FEWEST and len(one.predictors.columns)]
     found: dict[str, Predictions] = {}
     for step, population in enumerate(asked):
@@ -109,10 +109,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     joint = _joint(published, measured.populations, options.seed)
     grids = _grids(measured, options.seed)
     statistics = ("pearson", "spearman", "kendall")
-    correlations = [one for statistic in statistics for one in published_label_free(statistic=statistic)]
+    correlations = [one for statistic in statistics for one in read_printed_label_free(statistic=statistic)]
     return Findings(
         claims=_claims(found, measured, joint, grids),
-        answer=in_a_sentence(lambda: _answer(found.get(published.name))),
+        answer=answer_in_sentence(lambda: _answer(found.get(published.name))),
         estimates=[
             *(one for own in found.values() for one in own.estimates()),
             *(one for own in joint.values() for one in own),
@@ -124,7 +124,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *([tables.joint_table(joint)] if joint else []),
             *(tables.selection_table(one) for one in found.values()),
             tables.printed_table(correlations, found),
-            tables.recovered_table(published_label_free(statistic="recovered_accuracy")),
+            tables.recovered_table(read_printed_label_free(statistic="recovered_accuracy")),
             *([tables.grid_table([one for own in grids.values() for one in own])] if grids else []),
         ],
         figures=[
@@ -146,26 +146,27 @@ def _answer(found: Predictions | None) -> str:
     within = None if found is None else found.within_of(RANK)
     if over_all is None or within is None:
         raise QueryError("Too few published encoders of the table have an effective dimensionality; add some.")
-    n_high = (valued(over_all) >= HIGH) + (valued(within) >= HIGH)
+    n_high = (require_value(over_all) >= HIGH) + (require_value(within) >= HIGH)
     return (
         f"{('Hardly', 'In part', 'Yes')[n_high]}: effective dimensionality orders {over_all.n} published encoders "
-        f"like their accuracy by Kendall's tau {stated(over_all)}, those of one objective by {stated(within)}."
+        f"like their accuracy by Kendall's tau {format_statement(over_all)}, those of one objective by "
+        f"{format_statement(within)}."
     )
 
 
 @cache  # a report asks twice, with two tables of encoders that mostly share the measured rows
-def _measured(rows: tuple[Row, ...]) -> Measured:
-    return measured_populations(rows)
+def _measured(rows: tuple[Row, ...]) -> MeasuredPopulations:
+    return build_measured_populations(rows)
 
 
 @cache
-def _predictions(population: Population, seed: int) -> Predictions:
+def _predictions(population: MetricPopulation, seed: int) -> Predictions:
     return predictions(population, seed=seed)
 
 
-def _placed(published: Population) -> str:
+def _placed(published: MetricPopulation) -> str:
     """How many of the checkpoints of the CLID paper have a card, and how many of them published statistics."""
-    rows = clid_checkpoints()
+    rows = read_clid_checkpoints()
     carded = [one.encoder for one in rows if one.encoder]
     others = ", ".join(one.name for one in rows if not one.encoder)
     n = len(_checkpoints(published))
@@ -176,16 +177,16 @@ def _placed(published: Population) -> str:
     )
 
 
-def _checkpoints(published: Population) -> Population:
+def _checkpoints(published: MetricPopulation) -> MetricPopulation:
     """The published encoders that are among the checkpoints of the CLID paper."""
-    ids = [one.encoder for one in clid_checkpoints() if one.encoder]
+    ids = [one.encoder for one in read_clid_checkpoints() if one.encoder]
     return published.only(ids, name=CHECKPOINTS, because="not among the 28")
 
 
-def _joint(published: Population, measured: Sequence[Population], seed: int) -> dict[str, list[Estimate]]:
+def _joint(published: MetricPopulation, measured: Sequence[MetricPopulation], seed: int) -> dict[str, list[Estimate]]:
     """What each metric adds to an accuracy that is known: with few labels, and on another data set."""
     found: dict[str, list[Estimate]] = {}
-    pairs: list[tuple[Population, Hashable, Hashable]] = [(published, FEW_SHOT, published.oracle.name)]
+    pairs: list[tuple[MetricPopulation, Hashable, Hashable]] = [(published, FEW_SHOT, published.oracle.name)]
     pairs += [(one, one.oracle.name, name) for one in measured for name in one.accuracies if " on " in str(name)]
     for source, first, target in pairs:
         if {first, target} <= set(source.accuracies):
@@ -201,7 +202,7 @@ def _joint(published: Population, measured: Sequence[Population], seed: int) -> 
     return found
 
 
-def _grids(measured: Measured, seed: int) -> dict[str, list[Estimate]]:
+def _grids(measured: MeasuredPopulations, seed: int) -> dict[str, list[Estimate]]:
     """Correlations of CLID by setting of cluster learnability, of each data set that has several settings."""
     found = {}
     for population in measured.populations:
@@ -212,7 +213,7 @@ def _grids(measured: Measured, seed: int) -> dict[str, list[Estimate]]:
                 grid,
                 population.oracle,
                 population=population.name,
-                combine=partial(clid_of, dimension),
+                combine=partial(compute_clid, dimension),
                 resampling=Resampling(clusters=population.objectives, seed=seed),
             )
     return found
@@ -220,13 +221,13 @@ def _grids(measured: Measured, seed: int) -> dict[str, list[Estimate]]:
 
 def _claims(
     found: Mapping[str, Predictions],
-    measured: Measured,
+    measured: MeasuredPopulations,
     joint: Mapping[str, Sequence[Estimate]],
     grids: Mapping[str, Sequence[Estimate]],
 ) -> list[Claim]:
-    table_1 = published_label_free(paper="CLID", table="Table 1")
-    figure_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
-    table_3 = published_label_free(paper="CLID", statistic="kendall_of_joint_rank")
+    table_1 = read_printed_label_free(paper="CLID", table="Table 1")
+    figure_1 = read_printed_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
+    table_3 = read_printed_label_free(paper="CLID", statistic="kendall_of_joint_rank")
     missing = f"fewer than {FEWEST} encoders of the table have a statistic of their features and a full-shot error"
     published = Held(predictions=found.get(PUBLISHED, missing), where=PUBLISHED)
     resnets = Held(predictions=found.get(RESNETS, missing), where=RESNETS)
@@ -245,13 +246,13 @@ def _claims(
     ]
 
 
-def _main(found: Mapping[str, Predictions], measured: Measured) -> tuple[Predictions | str, str, str]:
+def _main(found: Mapping[str, Predictions], measured: MeasuredPopulations) -> tuple[Predictions | str, str, str]:
     """The measured population that claims are held against: most of its encoders were pretrained on its data set."""
     if not measured.populations:
         reasons = " ".join(measured.refused.values())
         return reasons or "No encoder of results/ has a label-free metric and an accuracy; measure some.", "", ""
 
-    def at_home(one: Population) -> int:
+    def at_home(one: MetricPopulation) -> int:
         return int((one.facts.frame["pretraining_data"] == one.dataset).sum())
 
     chosen = max(measured.populations, key=at_home)
@@ -290,18 +291,18 @@ of_uniformity = Claims(source="CLID, Table 1")
 
 
 @of_uniformity("Uniformity alone does not tell which encoder is better ({where})", paper="{uniformity}")
-def uniformity_says_nothing(held: Held) -> Answer:
+def uniformity_says_nothing(held: Held) -> ClaimAnswer:
     tau = known(held.found.correlation("uniformity", "Kendall"), "uniformity", held.where)
-    return Answer(
-        ours=f"tau {unsigned(tau)}, {tau.n} encoders",
+    return ClaimAnswer(
+        ours=f"tau {format_unsigned(tau)}, {tau.n} encoders",
         value=tau.value,
-        holds=not excludes_zero(tau),
+        holds=not has_interval_without_zero(tau),
         reason="it orders these encoders beyond chance, which are others than the 28",
     )
 
 
 @of_uniformity("Alignment tells more than uniformity ({where})", paper="{against}")
-def alignment_tells_more(held: Held) -> Answer:
+def alignment_tells_more(held: Held) -> ClaimAnswer:
     return beyond_chance(
         known(held.found.difference("alignment", "uniformity"), "both", held.where), "difference of tau"
     )
@@ -328,8 +329,8 @@ of_a_rank = Claims(source="RankMe, section 3")
     source="RankMe, section 3.2, Figures 1 and 2",
     paper="improved by a higher rank",
 )
-def accuracy_rises_with_the_rank(held: Held, metric: str) -> Answer:
-    inside = known(held.found.within_of(metric), f"{title_of(metric)} of encoders of one objective", held.where)
+def accuracy_rises_with_the_rank(held: Held, metric: str) -> ClaimAnswer:
+    inside = known(held.found.within_of(metric), f"{get_metric_title(metric)} of encoders of one objective", held.where)
     return beyond_chance(inside, "tau within an objective")
 
 
@@ -338,12 +339,12 @@ def accuracy_rises_with_the_rank(held: Held, metric: str) -> Answer:
     source="RankMe, section 3.1",
     paper="only to compare runs of a given method",
 )
-def the_rank_tells_more_within_a_method(held: Held, metric: str) -> Answer:
-    title = title_of(metric)
+def the_rank_tells_more_within_a_method(held: Held, metric: str) -> ClaimAnswer:
+    title = get_metric_title(metric)
     inside = known(held.found.within_of(metric), f"{title} of encoders of one objective", held.where)
     overall = known(held.found.correlation(metric, "Kendall"), title, held.where)
-    return Answer(
-        ours=f"tau {unsigned(inside)} within an objective, {unsigned(overall)} over all",
+    return ClaimAnswer(
+        ours=f"tau {format_unsigned(inside)} within an objective, {format_unsigned(overall)} over all",
         value=inside.value,
         holds=(inside.value or 0.0) > (overall.value or 0.0),
         reason="tau within an objective is no higher than over all of them",
@@ -352,7 +353,7 @@ def the_rank_tells_more_within_a_method(held: Held, metric: str) -> Answer:
 
 def rank_claims(held: Held, metric: str) -> list[Claim]:
     """The statements on the rank, of one metric that measures it."""
-    return of_a_rank.judged(held, metric, metric=title_of(metric), where=held.where)
+    return of_a_rank.judged(held, metric, metric=get_metric_title(metric), where=held.where)
 
 
 of_a_choice = Claims(source="RankMe, Figure 1 (bottom), ImageNet")
@@ -362,12 +363,14 @@ of_a_choice = Claims(source="RankMe, Figure 1 (bottom), ImageNet")
     "Choosing one hyper-parameter without labels costs at most {most} points of accuracy ({metric}, {where})",
     paper="at most {most} points",
 )
-def a_choice_costs_little(held: Held, metric: str, most: float) -> Answer:
+def a_choice_costs_little(held: Held, metric: str, most: float) -> ClaimAnswer:
     chosen = held.found.selection(metric, ANY)
     if chosen is None:
-        raise QueryError(f"No two of {held.where} with {title_of(metric)} differ in one choice; measure some that do.")
+        raise QueryError(
+            f"No two of {held.where} with {get_metric_title(metric)} differ in one choice; measure some that do."
+        )
     regret = chosen.estimate(REGRET)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{text_of(chosen)} over {len(chosen.picks)} groups",
         value=regret.value,
         holds=regret.ci_high is not None and regret.ci_high <= most,
@@ -378,7 +381,7 @@ def a_choice_costs_little(held: Held, metric: str, most: float) -> Answer:
 def regret_claims(held: Held, metric: str, printed: Sequence[PrintedNumber]) -> list[Claim]:
     """The statement on choosing by a rank, with the largest loss that is printed."""
     most = max(printed_regrets(printed, "rankme"))
-    return of_a_choice.judged(held, metric, most, metric=title_of(metric), where=held.where, most=f"{most:.1f}")
+    return of_a_choice.judged(held, metric, most, metric=get_metric_title(metric), where=held.where, most=f"{most:.1f}")
 
 
 # Metrics that were measured here, against each other
@@ -387,7 +390,7 @@ of_measured = Claims(source="RankMe, Figure 1 (bottom)")
 
 
 @of_measured(f"Choosing by RankMe costs less than by alpha-ReQ ({OURS})", paper="outperforms on average")
-def rankme_chooses_better_than_alpha_req(held: Held) -> Answer:
+def rankme_chooses_better_than_alpha_req(held: Held) -> ClaimAnswer:
     return costs_less(held, "rankme", "alpha_req")
 
 
@@ -396,7 +399,7 @@ def rankme_chooses_better_than_alpha_req(held: Held) -> Answer:
     source="LiDAR, Tables 1, 5, 7 to 9",
     paper="consistently higher tau",
 )
-def lidar_orders_better_than_rankme(held: Held) -> Answer:
+def lidar_orders_better_than_rankme(held: Held) -> ClaimAnswer:
     return orders_better(held, "lidar", "rankme")
 
 
@@ -405,7 +408,7 @@ def lidar_orders_better_than_rankme(held: Held) -> Answer:
     source="LiDAR, Tables 3, 6, 8 and 10",
     paper="improved hyper-parameter selection",
 )
-def lidar_chooses_better_than_rankme(held: Held) -> Answer:
+def lidar_chooses_better_than_rankme(held: Held) -> ClaimAnswer:
     return costs_less(held, "lidar", "rankme")
 
 
@@ -414,7 +417,7 @@ def lidar_chooses_better_than_rankme(held: Held) -> Answer:
     source="CLID, section 3.3, Table 1",
     paper="the highest correlation",
 )
-def clid_orders_best(held: Held) -> Answer:
+def clid_orders_best(held: Held) -> ClaimAnswer:
     return orders_best(held, "clid")
 
 
@@ -423,7 +426,7 @@ def clid_orders_best(held: Held) -> Answer:
     source="CLID, Table 3",
     paper="{joint}",
 )
-def clid_adds_to_a_known_accuracy(held: Held) -> Answer:
+def clid_adds_to_a_known_accuracy(held: Held) -> ClaimAnswer:
     added = next((one for one in held.joint if one.term.startswith("clid with ") and " - " in one.term), None)
     return beyond_chance(known(added, "CLID", f"{OURS}, accuracy on another data set"), "added to tau")
 
@@ -433,7 +436,7 @@ def clid_adds_to_a_known_accuracy(held: Held) -> Answer:
     source="CLID, section 3.4, Figure 2",
     paper="decreasing the number of neighbours leads to a better predictor",
 )
-def fewer_neighbours_are_better(held: Held) -> Answer:
+def fewer_neighbours_are_better(held: Held) -> ClaimAnswer:
     by_clusters: dict[int, dict[int, float]] = {}
     for one in held.grid:
         if one.method.startswith("Pearson") and one.value is not None:
@@ -446,7 +449,7 @@ def fewer_neighbours_are_better(held: Held) -> Answer:
             "under a protocol that names k and n_clusters; measure some."
         )
     better = sum(by_k[min(by_k)] >= by_k[max(by_k)] for by_k in rows)
-    return Answer(
+    return ClaimAnswer(
         ours=f"with {better} of {len(rows)} numbers of clusters",
         holds=better == len(rows),
         value=float(better),
@@ -466,42 +469,47 @@ def measured_claims(held: Held, printed: Sequence[PrintedNumber]) -> list[Claim]
 # What several statements ask
 
 
-def orders_better(held: Held, first: str, second: str) -> Answer:
+def orders_better(held: Held, first: str, second: str) -> ClaimAnswer:
     """Whether one metric goes with accuracy more than another, beyond chance."""
-    both = f"{title_of(first)} and {title_of(second)}"
+    both = f"{get_metric_title(first)} and {get_metric_title(second)}"
     return beyond_chance(known(held.found.difference(first, second), both, held.where), "difference of tau")
 
 
-def orders_best(held: Held, metric: str) -> Answer:
+def orders_best(held: Held, metric: str) -> ClaimAnswer:
     """Whether one metric goes with accuracy more than every other one without labels."""
     found = held.found
-    own = known(found.correlation(metric, "Kendall"), title_of(metric), held.where)
+    own = known(found.correlation(metric, "Kendall"), get_metric_title(metric), held.where)
     others = {
         other: one
         for other in found.population.choosers
         if other != metric and not needs_labels(other) and (one := found.difference(metric, other)) is not None
     }
     if not others:
-        raise QueryError(f"No other metric of {held.where} can be held against {title_of(metric)}; measure some.")
+        raise QueryError(
+            f"No other metric of {held.where} can be held against {get_metric_title(metric)}; measure some."
+        )
     nearest = min(others, key=lambda other: others[other].value or 0.0)
     margin = others[nearest]
-    return Answer(
-        ours=f"tau {unsigned(own)}; ahead of {title_of(nearest)}, the nearest of {len(others)}, by {unsigned(margin)}",
+    return ClaimAnswer(
+        ours=f"tau {format_unsigned(own)}; ahead of {get_metric_title(nearest)}, the nearest of {len(others)}, "
+        f"by {format_unsigned(margin)}",
         value=own.value,
         holds=(margin.value or 0.0) > 0,
-        reason=f"{title_of(nearest)} orders these {margin.n} encoders better, which are not the paper's",
+        reason=f"{get_metric_title(nearest)} orders these {margin.n} encoders better, which are not the paper's",
     )
 
 
-def costs_less(held: Held, first: str, second: str) -> Answer:
+def costs_less(held: Held, first: str, second: str) -> ClaimAnswer:
     """Whether choices by one metric cost less accuracy than choices by another."""
     found = held.found
     kind = ANY if found.selection(first, ANY) and found.selection(second, ANY) else OVERALL
     one, two = found.selection(first, kind), found.selection(second, kind)
     if one is None or two is None:
-        raise QueryError(f"{held.where.capitalize()} lack {title_of(first)} or {title_of(second)}; measure both.")
+        raise QueryError(
+            f"{held.where.capitalize()} lack {get_metric_title(first)} or {get_metric_title(second)}; measure both."
+        )
     ours, theirs = one.estimate(REGRET).value or 0.0, two.estimate(REGRET).value or 0.0
-    return Answer(
+    return ClaimAnswer(
         ours=f"regret {text_of(one)} against {text_of(two)}, {len(one.picks)} groups",
         value=ours,
         holds=ours < theirs,
@@ -512,7 +520,7 @@ def costs_less(held: Held, first: str, second: str) -> Answer:
 def printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Claim:
     """Beside the same correlation of the largest population that has it."""
     statistic, printed = one.statistic.capitalize(), printed_text(one)
-    name = f"{statistic} of {title_of(one.metric)} with accuracy is {printed}"
+    name = f"{statistic} of {get_metric_title(one.metric)} with accuracy is {printed}"
     source = f"{_PAPER_OF[one.paper]}, {one.table}"
     correlations = [(found.correlation(one.metric, statistic), found.population.name) for found in populations]
     measured = [
@@ -521,7 +529,7 @@ def printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Cla
         if ours is not None and None not in (ours.value, ours.ci_low, ours.ci_high)
     ]
     if not measured:
-        reason = f"No population here has {title_of(one.metric)} of at least {FEWEST} encoders; measure some."
+        reason = f"No population here has {get_metric_title(one.metric)} of at least {FEWEST} encoders; measure some."
         return number_claim(name, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=reason)
     ours, where = max(measured, key=lambda pair: pair[0].n)
     reason = _OTHERS
@@ -533,12 +541,12 @@ def printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Cla
         printed=printed,
         ours=ours.value,
         interval=(ours.ci_low, ours.ci_high),
-        shown=f"{unsigned(ours)}, {ours.n} {where}",
+        shown=f"{format_unsigned(ours)}, {ours.n} {where}",
         reason=reason,
     )
 
 
-def beyond_chance(estimate: Estimate, what: str) -> Answer:
+def beyond_chance(estimate: Estimate, what: str) -> ClaimAnswer:
     """Holds if the estimate lies above 0 with its whole interval."""
     low, high = estimate.ci_low, estimate.ci_high
     if low is None or high is None:
@@ -547,8 +555,8 @@ def beyond_chance(estimate: Estimate, what: str) -> Answer:
         reason = "the interval holds 0, so these encoders do not tell"
     else:
         reason = "it is the other way round on these encoders, which are not the paper's"
-    return Answer(
-        ours=f"{what} {unsigned(estimate)}, {estimate.n} encoders",
+    return ClaimAnswer(
+        ours=f"{what} {format_unsigned(estimate)}, {estimate.n} encoders",
         value=estimate.value,
         holds=low is not None and low > 0,
         reason=reason,

@@ -18,19 +18,19 @@ from zoo.analysis.correlations import (
     RESAMPLED,
     Floats,
     Resampling,
-    drawn_counts,
-    kendall,
-    never_varies,
-    percentiles,
+    compute_kendall,
+    compute_middle_interval,
+    draw_counts,
+    is_constant,
 )
-from zoo.analysis.label_free import Population, hyperparameter_groups
-from zoo.analysis.linear import adjusted
+from zoo.analysis.label_free import MetricPopulation, find_hyperparameter_groups
+from zoo.analysis.linear import adjust_discovery_rates
 from zoo.analysis.table import FEWEST
 from zoo.errors import QueryError
-from zoo.evaluation.label_free.catalogue import joint_rank_product
-from zoo.optional import requires_extra
+from zoo.evaluation.label_free.catalogue import compute_joint_rank
+from zoo.optional import require_extra
 
-with requires_extra("study", needed_for="A correlation of metrics with accuracy"):
+with require_extra("study", needed_for="A correlation of metrics with accuracy"):
     import numpy as np
     import pandas as pd
     from scipy import stats
@@ -96,9 +96,13 @@ def within_correlations(
             continue
         x, y = rows["x"].to_numpy(dtype=float), rows["y"].to_numpy(dtype=float)
         same = (codes[:, None] == codes).astype(float)
-        value = float(kendall(x, y, np.ones((1, len(rows))), same)[0])
-        counts = drawn_counts(n_groups, resampling.n_resamples, resampling.seed)[:, codes]
-        low, high = percentiles(kendall(x, y, counts, same)) if n_groups >= FEWEST_CLUSTERS else (None, None)
+        value = float(compute_kendall(x, y, np.ones((1, len(rows))), same)[0])
+        counts = draw_counts(n_groups, resampling.n_resamples, resampling.seed)[:, codes]
+        low, high = (
+            compute_middle_interval(compute_kendall(x, y, counts, same))
+            if n_groups >= FEWEST_CLUSTERS
+            else (None, None)
+        )
         method = f"Kendall within {of}, {population}, bootstrap over {n_groups} groups"
         label = Estimate(term=str(name), n=len(rows), unit="tau", outcome=str(oracle.name), method=method)
         if np.isfinite(value):
@@ -122,15 +126,17 @@ def correlation_differences(
     for first, second in pairs:
         rows = pd.DataFrame({"first": predictors[first], "second": predictors[second], "oracle": oracle}).dropna()
         rows = rows.sort_index()
-        if len(rows) < FEWEST or any(never_varies(rows[name]) for name in rows):
+        if len(rows) < FEWEST or any(is_constant(rows[name]) for name in rows):
             continue
         counts, drawn = resampling.counts(rows.index)
         y = rows["oracle"].to_numpy(dtype=float)
         one, two = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
-        whole, spread = (kendall(one, y, some) - kendall(two, y, some) for some in (np.ones((1, len(rows))), counts))
+        whole, spread = (
+            compute_kendall(one, y, some) - compute_kendall(two, y, some) for some in (np.ones((1, len(rows))), counts)
+        )
         method = f"difference of Kendall, {population}, bootstrap over {drawn}"
         label = Estimate(term=f"{first} - {second}", n=len(rows), unit="difference of tau", method=method)
-        estimates.append(label.with_value(whole[0], percentiles(spread), outcome=str(oracle.name)))
+        estimates.append(label.with_value(whole[0], compute_middle_interval(spread), outcome=str(oracle.name)))
     return estimates
 
 
@@ -150,10 +156,10 @@ def joint_correlations(
     estimates = []
     for name in predictors:
         rows = pd.DataFrame({"metric": predictors[name], "first": first_oracle, "target": target}).dropna()
-        if len(rows) < FEWEST or any(never_varies(rows[column]) for column in rows):
+        if len(rows) < FEWEST or any(is_constant(rows[column]) for column in rows):
             continue
         alone, both = str(first_oracle.name), f"{name} with {first_oracle.name}"
-        joint = pd.Series(-joint_rank_product(rows["metric"].tolist(), rows["first"].tolist()), index=rows.index)
+        joint = pd.Series(-compute_joint_rank(rows["metric"].tolist(), rows["first"].tolist()), index=rows.index)
         pair = pd.DataFrame({both: joint, alone: rows["first"]})
         goal = rows["target"].rename(str(target.name))
         taus = oracle_correlations(pair, goal, population=population, resampling=resampling)
@@ -191,7 +197,7 @@ def _pair(
             "for a correlation; measure more."
         )
     constant = next(
-        (words for words, column in ((term, "first"), (second.name, "second")) if never_varies(rows[column])), None
+        (words for words, column in ((term, "first"), (second.name, "second")) if is_constant(rows[column])), None
     )
     counts, drawn = resampling.counts(rows.index)
     x, y = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
@@ -203,7 +209,7 @@ def _pair(
             estimates.append(label.described(note=f"{constant} never varies"))
             continue
         value, p = _MEASURES[name](x, y)
-        low, high = percentiles(RESAMPLED[name](x, y, counts))
+        low, high = compute_middle_interval(RESAMPLED[name](x, y, counts))
         note = "" if low is not None else "no interval: most samples of the bootstrap do not vary"
         estimates.append(label.with_value(value, (low, high), p=p, note=note))
     return estimates
@@ -349,7 +355,7 @@ def _spread(rows: pd.DataFrame, picks: Sequence[Pick], resampling: Resampling) -
 def _of_groups(triples: Floats, resampling: Resampling) -> dict[str, Floats] | None:
     if len(triples) < FEWEST_GROUPS:
         return None
-    counts = drawn_counts(len(triples), resampling.n_resamples, resampling.seed)
+    counts = draw_counts(len(triples), resampling.n_resamples, resampling.seed)
     return _outcomes(counts @ triples / len(triples))
 
 
@@ -367,7 +373,7 @@ def _estimate(label: Estimate, outcome: str, whole: Floats, spread: Floats | Non
     label = label.described(outcome=outcome, unit=OUTCOMES[outcome])
     if not np.isfinite(whole[0]):
         return label.described(note=f"{label.note}; all encoders of a group are equally accurate")
-    return label.with_value(whole[0], (None, None) if spread is None else percentiles(spread))
+    return label.with_value(whole[0], (None, None) if spread is None else compute_middle_interval(spread))
 
 
 _NO_SINGLE_CHOICE = ("other", "z_layer", "projection_same", "projection1_arch", "year")
@@ -381,7 +387,7 @@ _OBJECTIVE = "objective"
 class Predictions:
     """Correlations and selections of one population."""
 
-    population: Population
+    population: MetricPopulation
     correlations: tuple[Estimate, ...]  # of every predictor with every accuracy
     mutual: tuple[Estimate, ...]  # of every two predictors
     within: tuple[Estimate, ...]  # with the oracle, over pairs of encoders of one objective
@@ -427,7 +433,7 @@ class Predictions:
 
 
 def predictions(
-    population: Population, *, seed: int = 0, n_resamples: int = 1_000, choices: Sequence[str] = CHOICES
+    population: MetricPopulation, *, seed: int = 0, n_resamples: int = 1_000, choices: Sequence[str] = CHOICES
 ) -> Predictions:
     """Correlations and selections of one population; false-discovery rates are over all its correlations."""
     resampling = Resampling(clusters=population.objectives, n_resamples=n_resamples, seed=seed)
@@ -443,7 +449,7 @@ def predictions(
     pairs = [(one, other) for place, one in enumerate(choosers) for other in choosers[place + 1 :]]
     return Predictions(
         population=population,
-        correlations=tuple(adjusted(correlations, family=f"metrics with accuracies, {name}")),
+        correlations=tuple(adjust_discovery_rates(correlations, family=f"metrics with accuracies, {name}")),
         mutual=tuple(mutual_correlations(predictors, population=name, resampling=resampling)),
         within=tuple(
             within_correlations(
@@ -463,12 +469,12 @@ def predictions(
 
 
 def _selected(
-    population: Population, resampling: Resampling, choices: Sequence[str]
+    population: MetricPopulation, resampling: Resampling, choices: Sequence[str]
 ) -> dict[str, tuple[Selection, ...]]:
     choosing, oracle, name = population.predictors[population.choosers], population.oracle, population.name
     by_choice = {
         choice: tuple(selections(choosing, oracle, groups, population=name, of=choice, resampling=resampling))
-        for choice, groups in hyperparameter_groups(population, choices).items()
+        for choice, groups in find_hyperparameter_groups(population, choices).items()
     }
     by_choice = {choice: selected for choice, selected in by_choice.items() if selected}
     every: list[Selection] = []

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.label_free import TOLD, Population, direction_of, title_of, unit_of
+from zoo.analysis.label_free import TOLD, MetricPopulation, get_direction, get_metric_title, get_metric_unit
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
     COLOURS,
@@ -22,15 +22,15 @@ from zoo.evaluation.drawing import (
     MODE_COLOURS,
     SMALLEST,
     Figure,
-    legend_below,
-    letter,
-    new_figure,
-    say_above,
-    scatter_groups,
+    draw_legend_below,
+    make_figure,
+    plot_groups,
+    write_above,
+    write_panel_letters,
 )
-from zoo.results.printed import PAPERS, PrintedNumber
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval, probability, unsigned
+from zoo.results.paper_tables import PAPERS, PrintedNumber
+from zoo.studies.findings import FindingsTable, RowsUsed
+from zoo.studies.tables import build_cross_table, format_estimate, format_p_value, format_unsigned
 
 from .agreement import (
     ACCURACY,
@@ -50,7 +50,7 @@ _TARGETS = ("imagenet-1k", "ood-average")  # of the printed numbers that are sho
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
 
 
-def correlations_table(found: Predictions) -> Table:
+def correlations_table(found: Predictions) -> FindingsTable:
     """One row a metric: how it is read, encoders, correlations with the oracle, and Kendall's within objectives."""
     rows = []
     for metric in found.population.predictors:
@@ -60,17 +60,17 @@ def correlations_table(found: Predictions) -> Table:
             continue
         rows.append(
             [
-                title_of(str(metric)),
-                TOLD[direction_of(str(metric))],
+                get_metric_title(str(metric)),
+                TOLD[get_direction(str(metric))],
                 str(tau.n),
                 *(_cell(one[name]) for name in STATISTICS),
-                probability(tau.p),
-                probability(tau.p_adjusted),
+                format_p_value(tau.p),
+                format_p_value(tau.p_adjusted),
                 _cell(within),
                 "" if within is None else str(within.n),
             ]
         )
-    return Table(
+    return FindingsTable(
         title=f"Metrics with {found.population.oracle.name} accuracy: {found.population.name}",
         headers=[
             "metric",
@@ -87,27 +87,29 @@ def correlations_table(found: Predictions) -> Table:
     )
 
 
-def settings_table(found: Predictions) -> Table:
+def settings_table(found: Predictions) -> FindingsTable:
     """Kendall's tau of each metric with each accuracy."""
     columns = {
         str(accuracy): [
-            tau.described(term=title_of(str(metric)))
+            tau.described(term=get_metric_title(str(metric)))
             for metric in found.population.predictors
             if (tau := found.correlation(str(metric), "Kendall", str(accuracy))) is not None
         ]
         for accuracy in found.population.accuracies
     }
-    return cross_table(f"Kendall's tau by kind of accuracy: {found.population.name}", "metric", columns, signed=False)
+    return build_cross_table(
+        f"Kendall's tau by kind of accuracy: {found.population.name}", "metric", columns, signed=False
+    )
 
 
-def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> Table:
+def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> FindingsTable:
     """One row a population and metric: tau of the first oracle alone, of the joint rank, and what the metric adds."""
     rows = []
     for where, estimates in joint.items():
         for both, alone, added in zip(estimates[::3], estimates[1::3], estimates[2::3], strict=True):
             metric = both.term.partition(" with ")[0]
-            rows.append([where, title_of(metric), str(both.n), _cell(alone), _cell(both), _cell(added)])
-    return Table(
+            rows.append([where, get_metric_title(metric), str(both.n), _cell(alone), _cell(both), _cell(added)])
+    return FindingsTable(
         title="Joint rank product of a metric and an accuracy that is known (CLID, Table 3)",
         headers=[
             "first oracle -> accuracy to predict", "metric", "encoders", "Kendall, oracle alone",
@@ -118,12 +120,12 @@ def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> Table:
     )  # fmt: skip
 
 
-def selection_table(found: Predictions) -> Table:
+def selection_table(found: Predictions) -> FindingsTable:
     """One row a kind of group and metric: what is recovered of the oracle's accuracy."""
     rows = [
         [
             kind_of_group(kind, found.population.facts),
-            title_of(one.metric),
+            get_metric_title(one.metric),
             str(len(one.picks)),
             str(one.estimate(ACCURACY).n),
             str(one.n_singles),
@@ -134,7 +136,7 @@ def selection_table(found: Predictions) -> Table:
         for kind, selections in found.selected.items()
         for one in selections
     ]
-    return Table(
+    return FindingsTable(
         title=f"Accuracy recovered by choosing without labels: {found.population.name}",
         headers=[
             "encoders differ in", "metric", "groups", "encoders", "alone, left out", "ties", "recovered", "oracle",
@@ -146,7 +148,7 @@ def selection_table(found: Predictions) -> Table:
     )  # fmt: skip
 
 
-def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictions]) -> Table:
+def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictions]) -> FindingsTable:
     """Printed correlations, one row each, and the same statistic of the same metric in each population of ours."""
     rows = []
     for one in (number for number in printed if number.target in _TARGETS):
@@ -158,14 +160,14 @@ def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictio
                 one.population,
                 one.target,
                 one.hyperparameter.replace("_", " "),
-                title_of(one.metric) + (f" ({one.variant})" if one.variant else ""),
+                get_metric_title(one.metric) + (f" ({one.variant})" if one.variant else ""),
                 one.statistic.capitalize(),
                 printed_text(one),
                 *cells,
                 one.note,
             ]
         )
-    return Table(
+    return FindingsTable(
         title="Printed correlations beside ours",
         headers=[
             "paper", "table", "its encoders", "accuracy on", "what varies", "metric", "statistic", "printed", *ours,
@@ -176,7 +178,7 @@ def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictio
     )  # fmt: skip
 
 
-def recovered_table(printed: Sequence[PrintedNumber]) -> Table:
+def recovered_table(printed: Sequence[PrintedNumber]) -> FindingsTable:
     """Printed accuracies that metrics recover, with what they lack of the oracle's."""
     oracles = {_place(one): one for one in printed if one.metric == "oracle"}
     rows = []
@@ -191,13 +193,13 @@ def recovered_table(printed: Sequence[PrintedNumber]) -> Table:
                 one.population,
                 one.target,
                 one.hyperparameter.replace("_", " "),
-                title_of(one.metric) + (f" ({one.variant})" if one.variant else ""),
+                get_metric_title(one.metric) + (f" ({one.variant})" if one.variant else ""),
                 printed_text(oracle),
                 printed_text(one),
                 f"{oracle.value - one.value:.{one.decimals}f}",
             ]
         )
-    return Table(
+    return FindingsTable(
         title="Printed accuracy recovered, in percent",
         headers=[
             "paper", "table", "its encoders", "accuracy on", "what varies", "metric", "oracle", "recovered", "regret",
@@ -217,27 +219,27 @@ def printed_text(one: PrintedNumber) -> str:
     return f"{one.value:.{one.decimals}f}"
 
 
-def grid_table(estimates: Sequence[Estimate]) -> Table:
+def grid_table(estimates: Sequence[Estimate]) -> FindingsTable:
     """One row a setting of cluster learnability."""
     by_term: dict[tuple[str, str], list[str]] = {}
     for one in estimates:
         by_term.setdefault((one.method.partition(", ")[2], one.term), []).append(_cell(one))
-    return Table(
+    return FindingsTable(
         title="CLID with other numbers of clusters and neighbours (CLID, Figure 2)",
         headers=["encoders", "setting", *STATISTICS],
         rows=[[*names, *cells] for names, cells in by_term.items()],
     )
 
 
-def rows_of(population: Population, found: Predictions) -> list[Rows]:
+def rows_of(population: MetricPopulation, found: Predictions) -> list[RowsUsed]:
     """How many encoders of a population were used, and how many groups of a kind."""
-    used = [Rows(part=population.name, used=len(population), left_out=population.left_out)]
+    used = [RowsUsed(part=population.name, used=len(population), left_out=population.left_out)]
     for kind in (ANY, WITHIN):
         most = max(found.selected.get(kind, ()), key=lambda one: one.estimate(ACCURACY).n, default=None)
         if most is not None:
             gone = {"alone in its group": most.n_singles} if most.n_singles else {}
             used.append(
-                Rows(
+                RowsUsed(
                     part=f"{population.name}: groups that differ in {kind}"
                     if kind == ANY
                     else f"{population.name}: groups of {kind}",
@@ -261,7 +263,7 @@ def text_of(selection: Selection, outcome: str = REGRET) -> str:
     The unit stands behind it: ``"1.2 [0.4, 2.0] percentage points"``.
     """
     one = selection.estimate(outcome)
-    return f"{unsigned(one)} {one.unit}"
+    return f"{format_unsigned(one)} {one.unit}"
 
 
 def _same(one: PrintedNumber, found: Predictions) -> Estimate | None:
@@ -275,7 +277,7 @@ def _place(one: PrintedNumber) -> tuple[str, ...]:
 
 
 def _cell(estimate: Estimate | None, *, digits: int = 2) -> str:
-    return "" if estimate is None else interval(estimate, digits=digits, signed=False)
+    return "" if estimate is None else format_estimate(estimate, digits=digits, signed=False)
 
 
 _WIDE = 100  # a metric that spans more than so many times its least value gets a logarithmic axis
@@ -357,12 +359,16 @@ def draw_matrix(found: Predictions) -> Drawing:
             values[names.index(one.term), len(names) + accuracies.index(one.outcome)] = one.value
     cell = _INCHES if values.shape[1] <= _MOST_WIDE else _NARROW
     width = max(FULL_WIDTH * 0.6, cell * values.shape[1] + 2.6)
-    drawing, (axes,) = new_figure(width=width, height=0.8 * cell * len(names) + 1.8)
+    drawing, (axes,) = make_figure(width=width, height=0.8 * cell * len(names) + 1.8)
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
     axes.set_xticks(
-        range(values.shape[1]), [*map(title_of, names), *accuracies], rotation=45, ha="right", rotation_mode="anchor"
+        range(values.shape[1]),
+        [*map(get_metric_title, names), *accuracies],
+        rotation=45,
+        ha="right",
+        rotation_mode="anchor",
     )
-    axes.set_yticks(range(len(names)), [title_of(name) for name in names])
+    axes.set_yticks(range(len(names)), [get_metric_title(name) for name in names])
     axes.axvline(len(names) - 0.5, color="black", linewidth=1)
     _write_cells(axes, values)
     drawing.colorbar(image, ax=axes, label="Kendall's tau [-1 to 1]", shrink=0.8, pad=0.01, aspect=30)
@@ -392,13 +398,13 @@ def draw_scatter(found: Predictions) -> Drawing:
     names = [str(name) for name in population.predictors]
     n_rows = math.ceil(len(names) / _PANELS)
     n_columns = min(_PANELS, len(names))
-    drawing, panels = new_figure(height=2.3 * n_rows + 0.5, n_rows=n_rows, n_columns=n_columns, sharey=True)
+    drawing, panels = make_figure(height=2.3 * n_rows + 0.5, n_rows=n_rows, n_columns=n_columns, sharey=True)
     modes = population.facts.frame["ssl_mode"].fillna("unknown").astype(str)
     every = sorted(modes.unique())
     for axes, name in zip(panels, names, strict=False):
         rows = population.values[name].dropna()
         ordered = sorted(rows.index, key=lambda encoder: every.index(modes[encoder]))
-        scatter_groups(
+        plot_groups(
             axes,
             rows[ordered].tolist(),
             population.oracle[ordered].tolist(),
@@ -409,15 +415,15 @@ def draw_scatter(found: Predictions) -> Drawing:
             axes.set_xscale("log")
         axes.set_xlabel(metric_label(name))
         if (tau := found.correlation(name, "Kendall")) is not None:
-            say_above(axes, f"tau {unsigned(tau)}, n = {tau.n}")
+            write_above(axes, f"tau {format_unsigned(tau)}, n = {tau.n}")
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     for axes in panels[::n_columns]:
         axes.set_ylabel(f"{population.oracle.name} accuracy [%]\nhigher is better")
-    letter(panels[: len(names)])
+    write_panel_letters(panels[: len(names)])
     shown_modes = [modes[population.values[name].dropna().index].nunique() for name in names]
     fullest = shown_modes.index(max(shown_modes))
-    legend_below(drawing, panels[fullest], n_columns=6)
+    draw_legend_below(drawing, panels[fullest], n_columns=6)
     return drawing
 
 
@@ -427,7 +433,7 @@ def draw_recovered(found: Predictions) -> Drawing:
     metrics = list(dict.fromkeys(one.metric for kind in kinds for one in found.selected[kind]))
     metrics.sort(key=lambda name: name not in _FIRST)  # as a whole, the order of the table
     metrics = metrics[:_MOST]
-    drawing, (axes,) = new_figure(height=max(0.3, 0.075 * len(metrics)) * len(kinds) + 1.5)
+    drawing, (axes,) = make_figure(height=max(0.3, 0.075 * len(metrics)) * len(kinds) + 1.5)
     for row, kind in enumerate(kinds):
         if row % 2:
             axes.axhspan(row - 0.5, row + 0.5, color="#F5F5F5", zorder=0, linewidth=0)
@@ -452,7 +458,7 @@ def draw_recovered(found: Predictions) -> Drawing:
     axes.set_xlabel(f"{found.population.oracle.name} accuracy [%], mean over groups, higher is better")
     axes.set_ylabel("encoders differ in [number of groups]")
     handles = [
-        Line2D([], [], color=COLOURS[place], marker=MARKS[place], linewidth=0.9, label=title_of(metric))
+        Line2D([], [], color=COLOURS[place], marker=MARKS[place], linewidth=0.9, label=get_metric_title(metric))
         for place, metric in enumerate(metrics)
     ]
     handles += [
@@ -475,7 +481,7 @@ def draw_grid(pearson: Sequence[Estimate]) -> Drawing:
     values = np.full((len(clusters), len(neighbours)), np.nan)
     for (n_clusters, k), one in zip(places, pearson, strict=True):
         values[clusters.index(n_clusters), neighbours.index(k)] = np.nan if one.value is None else one.value
-    drawing, (axes,) = new_figure(width=FULL_WIDTH * 0.6, height=_INCHES * 0.8 * len(clusters) + 1.2)
+    drawing, (axes,) = make_figure(width=FULL_WIDTH * 0.6, height=_INCHES * 0.8 * len(clusters) + 1.2)
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
     axes.set_xticks(range(len(neighbours)), [str(k) for k in neighbours])
     axes.set_yticks(range(len(clusters)), [str(n) for n in clusters])
@@ -515,7 +521,7 @@ def metric_label(name: str) -> str:
         "less": "lower is better",
         "1": "1 is best",
         "none": "no direction is claimed",
-    }[direction_of(name)]
-    title = title_of(name)
+    }[get_direction(name)]
+    title = get_metric_title(name)
     title = title if title.endswith("(aug.)") or len(title) <= _LONGEST else title.partition(" (")[0]
-    return f"{title} [{unit_of(name) or 'no unit'}]\n{better}"
+    return f"{title} [{get_metric_unit(name) or 'no unit'}]\n{better}"

@@ -22,12 +22,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
-from zoo.analysis.columns import COMPONENTS, OUTCOMES, Estimate, Outcome
+from zoo.analysis.columns import COMPONENTS, OUTCOMES, Estimate, OutcomeColumn
 from zoo.analysis.table import StudyTable
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, SMALLEST, Figure, new_figure
-from zoo.studies.findings import NOT_AVAILABLE, TOO_FEW, Answer, Claim, Claims, Findings, Rows, Table, number_claim
+from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, SMALLEST, Figure, make_figure
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    TOO_FEW,
+    Claim,
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    RowsUsed,
+    number_claim,
+)
 from zoo.studies.running import StudyOptions
 
 OPTIONS = ("encoders",)
@@ -58,12 +68,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *([] if options.encoders else figure_26(table, profiles, complete, average)),
         ],
         rows=[
-            Rows(
+            RowsUsed(
                 part="scale, average",
                 used=len(profiles.reference),
                 left_out={**table.n_left_out(*(axis.column for axis in AXES)), **({"yours": mine} if mine else {})},
             ),
-            Rows(part="Figure 26", used=len(complete), left_out=table.n_left_out(*(axis.column for axis in AXES))),
+            RowsUsed(part="Figure 26", used=len(complete), left_out=table.n_left_out(*(axis.column for axis in AXES))),
         ],
         notes=[
             "Places are relative: the worst encoder of an axis sets its centre. On the axis of approximation the whole "
@@ -89,7 +99,7 @@ def _resolved(table: StudyTable, profiles: Profiles, names: Sequence[str]) -> li
     """Ids of the encoders that a user asked for, each once."""
     found = []
     for name in names:
-        encoder = name if name in table.frame.index else catalogue().id_of(name)
+        encoder = name if name in table.frame.index else load_catalogue().id_of(name)
         if encoder not in table.frame.index:
             why = next((reason for reason, ids in table.left_out.items() if encoder in ids), "")
             how = f"; {why}" if why else "; choose another, or measure it on ImageNet-1K and add --with-mine"
@@ -124,14 +134,14 @@ def _averages(profiles: Profiles) -> list[Estimate]:
     ]
 
 
-def _places(title: str, profiles: Profiles, encoders: Sequence[str]) -> Table:
+def _places(title: str, profiles: Profiles, encoders: Sequence[str]) -> FindingsTable:
     rows = []
     for encoder in encoders:
         cells = zip(profiles.places.loc[encoder], profiles.values.loc[encoder], strict=True)
         rows.append(
             [encoder, *("" if place != place else f"{100 * place:.0f} % ({value:.2f})" for place, value in cells)]
         )
-    return Table(
+    return FindingsTable(
         title=title,
         headers=["encoder", *(axis.label for axis in AXES)],
         rows=rows,
@@ -140,7 +150,7 @@ def _places(title: str, profiles: Profiles, encoders: Sequence[str]) -> Table:
     )
 
 
-def _scale(profiles: Profiles) -> Table:
+def _scale(profiles: Profiles) -> FindingsTable:
     values = profiles.values.loc[list(profiles.reference)]
     rows = []
     for axis in AXES:
@@ -155,7 +165,7 @@ def _scale(profiles: Profiles) -> Table:
                 str(column.idxmax()),
             ]
         )
-    return Table(
+    return FindingsTable(
         title=f"The scale, of {len(values)} encoders",
         rows=rows,
         headers=["axis", "best", "worst", "best encoder", "worst encoder"],
@@ -237,10 +247,10 @@ of_figure_1 = Claims(source="Figure 1")
 
 
 @of_figure_1("No model is uniformly better over the risk components", paper="no model")
-def no_encoder_is_best_in_all(found: Found) -> Answer:
+def no_encoder_is_best_in_all(found: Found) -> ClaimAnswer:
     parts = found.parts
     best_in_all = [str(encoder) for encoder in parts.index[(parts >= 1).all(axis=1)]]
-    return Answer(
+    return ClaimAnswer(
         ours=f"{len(best_in_all)} of {len(parts)} are best in all four; for {undominated(parts)} no "
         "other is as good in all four",
         holds=not best_in_all,
@@ -314,21 +324,21 @@ of_two_encoders = Claims(source="Section 1")
 
 
 @of_two_encoders("SwAV RN50w4 is more usable than MSN ViT-L/16", paper="stated in words")
-def swav_is_more_usable(found: Found) -> Answer:
+def swav_is_more_usable(found: Found) -> ClaimAnswer:
     return is_lower(found.table, "usability", better=SWAV, worse=MSN)
 
 
 @of_two_encoders("SwAV RN50w4 has a worse probe generalization than MSN ViT-L/16", paper="stated in words")
-def msn_has_the_better_probe_generalization(found: Found) -> Answer:
+def msn_has_the_better_probe_generalization(found: Found) -> ClaimAnswer:
     return is_lower(found.table, "probe_gen", better=MSN, worse=SWAV)
 
 
-def is_lower(table: StudyTable, column: str, *, better: str, worse: str) -> Answer:
+def is_lower(table: StudyTable, column: str, *, better: str, worse: str) -> ClaimAnswer:
     """Whether a risk of one encoder is lower than that of another."""
     low, high = cell(table, better, column), cell(table, worse, column)
     if low is None or high is None:
         raise QueryError(MISSING)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{low:.1f} points of {better}, {high:.1f} of {worse}",
         holds=low < high,
         reason="it is the other way round",
@@ -353,7 +363,7 @@ def cell(table: StudyTable, encoder: str, column: str) -> float | None:
     return None if value != value else value
 
 
-AXES: tuple[Outcome, ...] = tuple(
+AXES: tuple[OutcomeColumn, ...] = tuple(
     OUTCOMES[name] for name in ("train_test", "enc_gen", "probe_gen", "usability", "approx")
 )  # in the order of the paper's Figure 26, from the top
 
@@ -403,7 +413,7 @@ class Profiles:
         return dict(zip(map(str, self.places.columns), map(float, row), strict=True))
 
 
-def profiles_of(table: StudyTable, *, axes: Sequence[Outcome] = AXES) -> Profiles:
+def profiles_of(table: StudyTable, *, axes: Sequence[OutcomeColumn] = AXES) -> Profiles:
     """The place of every encoder on every axis; encoders with all axes that are not the user's set the scale."""
     names = [axis.column for axis in axes]
     values = table.frame[names].astype(float)
@@ -506,7 +516,7 @@ def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = Non
     n_columns = min(4, len(radars))
     n_rows = math.ceil(len(radars) / n_columns)
     width = FULL_WIDTH * n_columns / 4
-    drawing, panels = new_figure(width=width, height=1.75 * n_rows + 0.3, n_rows=n_rows, n_columns=n_columns)
+    drawing, panels = make_figure(width=width, height=1.75 * n_rows + 0.3, n_rows=n_rows, n_columns=n_columns)
     _fill(panels, radars, long_labels=True)
     _legend(drawing, legend or {})
     return drawing
@@ -515,7 +525,7 @@ def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = Non
 def radar_page(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
     """A page of small radars, five in a row; the first has the names of the axes, the others their first letters."""
     n_rows = math.ceil(len(radars) / 5)
-    drawing, panels = new_figure(height=1.5 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
+    drawing, panels = make_figure(height=1.5 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
     _fill(panels, radars, long_labels=False)
     _legend(drawing, legend or {})
     return drawing

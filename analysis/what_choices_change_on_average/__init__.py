@@ -27,23 +27,23 @@ from pathlib import Path
 from typing import Any
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES, Estimate
-from zoo.analysis.linear import LinearEffect, adjusted, global_linear_effect
+from zoo.analysis.linear import LinearEffect, adjust_discovery_rates, global_linear_effect
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import (
     NOT_AVAILABLE,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    in_a_sentence,
+    answer_in_sentence,
+    describe_hc3_change,
+    format_statement,
     number_claim,
-    stated,
-    undone_by_hc3,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, per, probability, read_printed
+from zoo.studies.tables import format_effect_unit, format_estimate, format_p_value, read_printed
 
 from .tables import (
     CHOICES,
@@ -100,12 +100,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 effects[treatment, outcome] = effect(treatment, outcome)
             except QueryError as error:
                 unanswered[treatment, outcome] = str(error)
-    estimates = adjusted([one for found in effects.values() for one in found.estimates], family=FAMILY)
+    estimates = adjust_discovery_rates([one for found in effects.values() for one in found.estimates], family=FAMILY)
     further, artefacts, ranks = _further(effect), artefacts_of(table), rank_figure(table)
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
         claims=claims_of(Found(table, effect)),
-        answer=in_a_sentence(lambda: _answer(effect)),
+        answer=answer_in_sentence(lambda: _answer(effect)),
         estimates=[
             *estimates,
             *tests,
@@ -134,8 +134,10 @@ def _answer(effect: Effect) -> str:
     vit, mlp = effect("family", "probe_gen").estimate("family[vit]"), effect(PROJECTOR, "usability").estimate(MLP)
 
     def how(one: Estimate, risk: str) -> str:
-        is_less = valued(one) < 0
-        return f"{stated(one, 1, unit='points', is_turned=is_less)} {'less' if is_less else 'more'} {risk} error"
+        is_less = require_value(one) < 0
+        return (
+            f"{format_statement(one, 1, unit='points', is_turned=is_less)} {'less' if is_less else 'more'} {risk} error"
+        )
 
     return (
         f"Others held equal, ViTs have {how(vit, 'probe generalization')} than ResNets; an MLP projector goes with "
@@ -228,7 +230,7 @@ def printed_number(found: Found, row: Mapping[str, str]) -> Claim:
     try:
         effect = found.effect(row["treatment"], outcome)
         ours = quantity(effect, term, what)
-        caveat = undone_by_hc3(effect.estimate(term)) if what == "p-value" else ""
+        caveat = describe_hc3_change(effect.estimate(term)) if what == "p-value" else ""
         theirs, reason = as_the_paper_did(found, effect, term, what)
     except (QueryError, UnknownName) as error:
         return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
@@ -244,7 +246,7 @@ def as_the_paper_did(found: Found, effect: LinearEffect, term: str, what: str) -
     if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
         theirs = global_linear_effect(published(found.table), treatment, "approx").estimate(term).p
         return theirs, (
-            f"the printed p-value is that of approximation, where the published rows give {probability(theirs)}; of "
+            f"the printed p-value is that of approximation, where the published rows give {format_p_value(theirs)}; of "
             f"usability {reason}"
         )
     if treatment == ALL_OF_IT:
@@ -255,7 +257,7 @@ def as_the_paper_did(found: Found, effect: LinearEffect, term: str, what: str) -
         )
     if treatment == "z_dim":
         freer = global_linear_effect(found.table, treatment, outcome, without=("n_parameters",)).estimate(term)
-        reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
+        reason += f"; with the encoder's parameters left out of the controls p would be {format_p_value(freer.p)}"
     return None, reason
 
 
@@ -271,7 +273,7 @@ def described(effect: LinearEffect, term: str) -> str:
     estimate, error = effect.estimate(term), effect.standard_error(term)
     if estimate.value is None or error is None:
         return estimate.note
-    return f"{estimate.value:.3g} +- {error:.2g} with p {probability(estimate.p)}, of {effect.used} encoders"
+    return f"{estimate.value:.3g} +- {error:.2g} with p {format_p_value(estimate.p)}, of {effect.used} encoders"
 
 
 # Statements
@@ -280,7 +282,7 @@ of_averages = Claims(source="Appendix D")
 
 
 @of_averages("Generative objectives are less usable", source="Section 5.3.4, Appendix D.4", paper="p 3e-4, p 1e-4")
-def generative_objectives_are_less_usable(found: Found) -> Answer:
+def generative_objectives_are_less_usable(found: Found) -> ClaimAnswer:
     estimate = found.effect("ssl_mode", "usability").estimate(GENERATIVE)
     if estimate.value is not None:
         return effect_has_sign(estimate, 1)
@@ -290,13 +292,13 @@ def generative_objectives_are_less_usable(found: Found) -> Answer:
     came_out = bool(p) and all(low <= float(f"{one:.0e}") <= high for one in p[:2])
     reason = f"the rows cannot tell, for the column {estimate.note.partition(': ')[2]}"
     if p:
-        first, second, shifted, _, other = map(probability, p)
+        first, second, shifted, _, other = map(format_p_value, p)
         reason += (
             f"; a program that takes the pseudo-inverse prints p {first} or {second}, by the projector that "
             f"counts, but {shifted} if years count from 2000 and {other} with another reference level, so "
             "none means anything"
         )
-    return Answer(ours="not identified", holds=False, held_as_the_paper_did=came_out, reason=reason)
+    return ClaimAnswer(ours="not identified", holds=False, held_as_the_paper_did=came_out, reason=reason)
 
 
 @of_averages(
@@ -304,7 +306,7 @@ def generative_objectives_are_less_usable(found: Found) -> Answer:
     source="Appendix D.4",
     paper="significantly",
 )
-def clustering_improves_usability(found: Found) -> Answer:
+def clustering_improves_usability(found: Found) -> ClaimAnswer:
     modes = found.table.frame["ssl_mode"]
     two = replace(found.table, frame=found.table.frame.assign(ssl_mode=modes.where(modes == "clustering", "other")))
     effect = global_linear_effect(two, "ssl_mode", "usability", references={"ssl_mode": "other"})
@@ -312,31 +314,31 @@ def clustering_improves_usability(found: Found) -> Answer:
 
 
 @of_averages("More dimensions improve usability", source="Appendix D.1", paper="significant")
-def dimensions_improve_usability(found: Found) -> Answer:
+def dimensions_improve_usability(found: Found) -> ClaimAnswer:
     return effect_has_sign(with_p(found.effect("z_dim", "usability").estimate("log(z_dim)")), -1)
 
 
 @of_averages("More dimensions worsen probe generalization", source="Appendix D.1", paper="significant")
-def dimensions_worsen_probe_generalization(found: Found) -> Answer:
+def dimensions_worsen_probe_generalization(found: Found) -> ClaimAnswer:
     return effect_has_sign(with_p(found.effect("z_dim", "probe_gen").estimate("log(z_dim)")), 1)
 
 
 @of_averages("ViTs do not worsen usability", source="Section 5.3.3", paper="do not worsen")
-def vits_do_not_worsen_usability(found: Found) -> Answer:
+def vits_do_not_worsen_usability(found: Found) -> ClaimAnswer:
     estimate = with_p(found.effect("family", "usability").estimate("family[vit]"))
     worse = is_significant(estimate, 1)
-    return Answer(
+    return ClaimAnswer(
         ours=shown(estimate),
         holds=not worse,
         value=estimate.value,
         contradicted=worse,
-        caveat=undone_by_hc3(estimate),
+        caveat=describe_hc3_change(estimate),
         reason="the usability error of ViTs is significantly larger",
     )
 
 
 @of_averages("Larger encoders do not change generalization", source="Section 5.3.3", paper="without impact")
-def size_does_not_change_generalization(found: Found) -> Answer:
+def size_does_not_change_generalization(found: Found) -> ClaimAnswer:
     return no_effect(found, "n_parameters", "probe_gen", "enc_gen")
 
 
@@ -345,16 +347,16 @@ def size_does_not_change_generalization(found: Found) -> Answer:
     source="Appendix D.3",
     paper="improves (p 3e-9)",
 )
-def linear_projectors_raise_the_rank(found: Found) -> Answer:
+def linear_projectors_raise_the_rank(found: Found) -> ClaimAnswer:
     effect = found.effect(PROJECTOR, "train_rank")
     estimate, levels = with_p(effect.estimate(LINEAR)), [one.term for one in effect.estimates]
     none = effect.used - int(effect.fit.design[levels].to_numpy().sum())
-    return Answer(
+    return ClaimAnswer(
         ours=shown(estimate),
         holds=is_significant(estimate, 1),
         value=estimate.value,
         contradicted=is_significant(estimate, -1),
-        caveat=undone_by_hc3(estimate),
+        caveat=describe_hc3_change(estimate),
         reason=f"the effect with the printed p-value is a fall, not a rise, against the {none} encoders without a "
         "projector",
     )
@@ -365,15 +367,15 @@ def linear_projectors_raise_the_rank(found: Found) -> Answer:
     source="Appendix D.3",
     paper="not significantly different",
 )
-def mlp_and_linear_projectors_have_one_rank(found: Found) -> Answer:
+def mlp_and_linear_projectors_have_one_rank(found: Found) -> ClaimAnswer:
     against_linear = global_linear_effect(found.table, PROJECTOR, "train_rank", references={PROJECTOR: "linear"})
     estimate = with_p(against_linear.estimate(MLP))
-    return Answer(
+    return ClaimAnswer(
         ours=shown(estimate),
         holds=not is_significant(estimate),
         value=estimate.value,
         contradicted=is_significant(estimate),
-        caveat=undone_by_hc3(estimate),
+        caveat=describe_hc3_change(estimate),
         reason="there is a significant difference",
     )
 
@@ -381,42 +383,42 @@ def mlp_and_linear_projectors_have_one_rank(found: Found) -> Answer:
 @of_averages(
     "Projectors do not change the alignment of augmentations", source="Appendix D.3", paper="no significant impact"
 )
-def projectors_do_not_change_alignment(found: Found) -> Answer:
+def projectors_do_not_change_alignment(found: Found) -> ClaimAnswer:
     return no_effect(found, PROJECTOR, "trainrealaug_alignment")
 
 
 @of_averages("The effect of larger batches is not significant", source="Appendix D.5", paper="not significant")
-def batches_have_no_effect(found: Found) -> Answer:
+def batches_have_no_effect(found: Found) -> ClaimAnswer:
     return no_effect(found, "batch_size", *(one.column for one in COMPONENTS))
 
 
 @of_averages(
     "The effect of more classes of the objective is not significant", source="Appendix D.6", paper="not significant"
 )
-def classes_have_no_effect(found: Found) -> Answer:
+def classes_have_no_effect(found: Found) -> ClaimAnswer:
     return no_effect(found, "n_classes", "usability", "probe_gen")
 
 
-def effect_has_sign(estimate: Estimate, sign: int) -> Answer:
+def effect_has_sign(estimate: Estimate, sign: int) -> ClaimAnswer:
     """Whether an effect is significant and has a sign."""
     opposite = is_significant(estimate, -sign)
     reason = "there is a significant effect the other way" if opposite else "the effect is not significant"
-    return Answer(
+    return ClaimAnswer(
         ours=shown(estimate),
         holds=is_significant(estimate, sign),
         value=estimate.value,
         contradicted=opposite,
-        caveat=undone_by_hc3(estimate),
-        reason=f"{reason}: its p-value is {probability(estimate.p)}",
+        caveat=describe_hc3_change(estimate),
+        reason=f"{reason}: its p-value is {format_p_value(estimate.p)}",
     )
 
 
-def no_effect(found: Found, treatment: str, *outcomes: str) -> Answer:
+def no_effect(found: Found, treatment: str, *outcomes: str) -> ClaimAnswer:
     """Whether a treatment, all of its levels together, has no significant effect on any of some outcomes."""
     effects = [found.effect(treatment, outcome) for outcome in outcomes]
     tests = [with_p(one.test or one.estimates[0]) for one in effects]
     significant = [label_of(one.outcome) for one in tests if is_significant(one)]
-    return Answer(
+    return ClaimAnswer(
         ours="; ".join(f"{label_of(one.outcome)} {all_levels(one)}" for one in effects),
         holds=not significant,
         contradicted=bool(significant),
@@ -453,16 +455,16 @@ def all_levels(effect: LinearEffect) -> str:
     """Every effect of a treatment, with what they are together if they are several."""
     if effect.test is None:
         return shown(effect.estimates[0])
-    return f"joint p {probability(effect.test.p)}, {', '.join(shown(one) for one in effect.estimates)}"
+    return f"joint p {format_p_value(effect.test.p)}, {', '.join(shown(one) for one in effect.estimates)}"
 
 
 def shown(estimate: Estimate) -> str:
     """``"+2.8 [-2.5, +8.0] vit against resnet, p 0.3"``: what a p-value leaves open is in the interval."""
     if estimate.p is None or estimate.ci_low is None or estimate.ci_high is None:
-        return f"{per(estimate)}: {estimate.note}"
+        return f"{format_effect_unit(estimate)}: {estimate.note}"
     digits = max(0, 2 - math.floor(math.log10(estimate.ci_high - estimate.ci_low)))
-    unit = per(estimate).removeprefix("dimensionless ")
-    return f"{interval(estimate, digits=digits)} {unit}, p {probability(estimate.p)}"
+    unit = format_effect_unit(estimate).removeprefix("dimensionless ")
+    return f"{format_estimate(estimate, digits=digits)} {unit}, p {format_p_value(estimate.p)}"
 
 
 def label_of(outcome: str) -> str:

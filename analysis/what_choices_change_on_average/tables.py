@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 from statsmodels.regression.linear_model import OLS
 
-from zoo.analysis.columns import OUTCOMES, Estimate, Outcome
+from zoo.analysis.columns import OUTCOMES, Estimate, OutcomeColumn
 from zoo.analysis.linear import PROJECTOR, LinearEffect, OlsFit, global_linear_effect
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
@@ -22,22 +22,23 @@ from zoo.evaluation.drawing import (
     MODE_COLOURS,
     SMALLEST,
     Figure,
-    legend_below,
-    new_figure,
-    scatter_groups,
+    draw_legend_below,
+    make_figure,
+    plot_groups,
 )
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import interval, probability, risk_label
+from zoo.studies.findings import FindingsTable, RowsUsed
+from zoo.studies.tables import format_estimate, format_p_value, label_risk_axis
 
 
-def overview_table(estimates: Sequence[Estimate], outcomes: Sequence[str], labels: Mapping[str, str]) -> Table:
+def overview_table(estimates: Sequence[Estimate], outcomes: Sequence[str], labels: Mapping[str, str]) -> FindingsTable:
     """One row a choice, one column an outcome: effect per doubling or per level, with the classical interval."""
     known = {(one.term, one.outcome): per_doubling(one) for one in estimates}
     shown = [term for term in labels if any((term, outcome) in known for outcome in outcomes)]
     cells = [
-        [interval(known[term, one], digits=2) if (term, one) in known else "" for one in outcomes] for term in shown
+        [format_estimate(known[term, one], digits=2) if (term, one) in known else "" for one in outcomes]
+        for term in shown
     ]
-    return Table(
+    return FindingsTable(
         title="Effects of main choices, others held equal",
         headers=["choice", *(OUTCOMES[one].label for one in outcomes)],
         rows=[[labels[term], *row] for term, row in zip(shown, cells, strict=True)],
@@ -45,7 +46,7 @@ def overview_table(estimates: Sequence[Estimate], outcomes: Sequence[str], label
     )
 
 
-def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
+def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> FindingsTable:
     """One row an estimate, with both kinds of interval, the false-discovery rate and the size of the model."""
     size = {(term.term, found.outcome): found.fit for found in effects.values() for term in found.estimates}
     rows = []
@@ -56,17 +57,17 @@ def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
                 one.term.removeprefix("log(").removesuffix(")") if one.term.startswith("log(") else one.term,
                 OUTCOMES[one.outcome].label,
                 one.unit.partition(" per ")[2] or one.unit.removeprefix("percentage points "),
-                interval(one, digits=2),
-                probability(one.p),
-                probability(one.p_adjusted),
+                format_estimate(one, digits=2),
+                format_p_value(one.p),
+                format_p_value(one.p_adjusted),
                 _robust(one),
-                probability(one.p_robust),
+                format_p_value(one.p_robust),
                 str(one.n),
                 f"{fit.rank} of {fit.n_columns}",
                 one.note,
             ]
         )
-    return Table(
+    return FindingsTable(
         title="All estimates of main choices",
         headers=[
             "term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval",
@@ -77,13 +78,13 @@ def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
     )  # fmt: skip
 
 
-def artefact_table(artefacts: Mapping[str, Estimate]) -> Table:
+def artefact_table(artefacts: Mapping[str, Estimate]) -> FindingsTable:
     """What a pseudo-inverse says of a term that is not identified: one row a way to write the model."""
     term = next(iter(artefacts.values())).term
-    return Table(
+    return FindingsTable(
         title=f"What a pseudo-inverse says of {term}, which is not identified",
         headers=["how the model is written", "coefficient", "p"],
-        rows=[[how, interval(one), probability(one.p)] for how, one in artefacts.items()],
+        rows=[[how, format_estimate(one), format_p_value(one.p)] for how, one in artefacts.items()],
         note="But for the second row it is one and the same model, and fits equally well.",
     )
 
@@ -101,7 +102,7 @@ def surviving_note(estimates: Sequence[Estimate]) -> str:
 def fragile_notes(estimates: Sequence[Estimate]) -> list[str]:
     """Effects whose significance does not survive standard errors that allow for unequal variances, in a sentence."""
     lost = [
-        f"{one.term} on {one.outcome} (p {probability(one.p)}, HC3 {probability(one.p_robust) or 'none'})"
+        f"{one.term} on {one.outcome} (p {format_p_value(one.p)}, HC3 {format_p_value(one.p_robust) or 'none'})"
         for one in estimates
         if one.p is not None and one.p < SIGNIFICANT and (one.p_robust is None or one.p_robust >= SIGNIFICANT)
     ]
@@ -128,7 +129,7 @@ def unanswered_notes(reasons: Mapping[tuple[str, str], str]) -> list[str]:
     return notes
 
 
-def rows_used(effects: Sequence[LinearEffect]) -> list[Rows]:
+def rows_used(effects: Sequence[LinearEffect]) -> list[RowsUsed]:
     """Which rows each choice used, choices and outcomes with the same ones together."""
     models: dict[tuple[str, int, tuple[tuple[str, int], ...]], list[str]] = {}
     for found in effects:
@@ -137,7 +138,7 @@ def rows_used(effects: Sequence[LinearEffect]) -> list[Rows]:
     for (treatment, used, left_out), outcomes in models.items():
         together.setdefault((", ".join(dict.fromkeys(outcomes)), used, left_out), []).append(treatment)
     return [
-        Rows(part=f"{', '.join(treatments)} on {outcomes}", used=used, left_out=dict(left_out))
+        RowsUsed(part=f"{', '.join(treatments)} on {outcomes}", used=used, left_out=dict(left_out))
         for (outcomes, used, left_out), treatments in together.items()
     ]
 
@@ -267,7 +268,9 @@ def per_doubling(estimate: Estimate) -> Estimate:
     )
 
 
-def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Figure:
+def effect_figure(
+    estimates: Sequence[Estimate], outcomes: Sequence[OutcomeColumn], labels: Mapping[str, str]
+) -> Figure:
     """Every effect on every component, with classical and robust intervals."""
     rows = sorted({one.n for one in estimates if one.outcome in {outcome.column for outcome in outcomes}})
     n = f"{rows[0]} to {rows[-1]}" if len(rows) > 1 else f"{rows[0]}" if rows else "no"
@@ -283,13 +286,15 @@ def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], la
     )
 
 
-def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Drawing:
+def draw_effects(
+    estimates: Sequence[Estimate], outcomes: Sequence[OutcomeColumn], labels: Mapping[str, str]
+) -> Drawing:
     """One column of panels an outcome, one row a term: doublings above, levels below on a scale of their own."""
     known = {(one.term, one.outcome): one for one in estimates}
     shown = [term for term in labels if any((term, outcome.column) in known for outcome in outcomes)]
     parts = [[term for term in shown if term.startswith("log(") is doubled] for doubled in (True, False)]
     parts = [part for part in parts if part]
-    drawing, panels = new_figure(
+    drawing, panels = make_figure(
         n_rows=max(len(parts), 1),
         n_columns=len(outcomes),
         height=1.5 + _ROW_INCHES * (len(shown) + 1),
@@ -385,8 +390,8 @@ def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequenc
     """Points by type of objective; the types in the order of their colours, others after them."""
     order = [*(mode for mode in MODE_COLOURS if mode in modes), *sorted(set(modes) - set(MODE_COLOURS))]
     places = sorted(range(len(modes)), key=lambda place: order.index(modes[place]))
-    drawing, (axes,) = new_figure(width=4.6, height=3.4)
-    scatter_groups(
+    drawing, (axes,) = make_figure(width=4.6, height=3.4)
+    plot_groups(
         axes,
         [ranks[place] for place in places],
         [usability[place] for place in places],
@@ -401,8 +406,8 @@ def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequenc
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(min(ranks) / 1.25, max(ranks) * 1.25)
     axes.set_xlabel("Effective dimensionality [dimensions, doubling scale]")
-    axes.set_ylabel(risk_label("usability", lines=True))
-    legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
+    axes.set_ylabel(label_risk_axis("usability", lines=True))
+    draw_legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
     return drawing
 
 

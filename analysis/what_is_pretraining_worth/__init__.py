@@ -29,14 +29,14 @@ from typing import TypeAlias
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn
-from zoo.evaluation.curves.figures import curves_figure
+from zoo.evaluation.curves.figures import make_curves_figure
 from zoo.evaluation.drawing import Figure
-from zoo.studies.findings import Answer, Claims, Findings, in_a_sentence
+from zoo.studies.findings import ClaimAnswer, Claims, Findings, answer_in_sentence
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import format_estimate
 
 from . import tables
 from .curves import (
@@ -93,7 +93,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     main = main_panels(panels)
     return Findings(
         claims=claims.judged(main),
-        answer=in_a_sentence(lambda: _answer(main)),
+        answer=answer_in_sentence(lambda: _answer(main)),
         estimates=[one for panel in panels for one in (*improvement_estimates(panel), *gain_estimates(panel))],
         tables=[
             *tables.improvement_tables(panels),
@@ -122,7 +122,7 @@ def _figures(panel: Panel) -> list[Figure]:
     name = "curves_" + "".join(each if each.isalnum() else "_" for each in panel.name).strip("_")
     starts = range(0, len(curves), MOST_CURVES)
     return [
-        curves_figure(curves[start : start + MOST_CURVES], name=name if len(starts) == 1 else f"{name}_{place}")
+        make_curves_figure(curves[start : start + MOST_CURVES], name=name if len(starts) == 1 else f"{name}_{place}")
         for place, start in enumerate(starts, start=1)
     ]
 
@@ -164,9 +164,9 @@ claims = Claims(source="Section 5")
     source="Section 5.1, Figure 2",
     paper="on all downstream tasks in all data-regimes",
 )
-def contrastive_beats_scratch_everywhere(panels: Panels) -> Answer:
+def contrastive_beats_scratch_everywhere(panels: Panels) -> ClaimAnswer:
     wins = wins_of(contrastive_of(panels))
-    return Answer(
+    return ClaimAnswer(
         ours=f"in {wins.better} of {wins.n} regimes, beyond chance in {wins.clearly_better}; scratch is better "
         f"beyond chance in {wins.clearly_worse}; gain at worst {cell(wins.worst_gain)}, {wins.worst}",
         value=float(wins.better),
@@ -183,13 +183,13 @@ def contrastive_beats_scratch_everywhere(panels: Panels) -> Answer:
     source="Section 5.1, Figure 2",
     paper="a relatively large margin",
 )
-def contrastive_improves_on_scratch(panels: Panels) -> Answer:
+def contrastive_improves_on_scratch(panels: Panels) -> ClaimAnswer:
     by_panel = [(panel, with_cci(panel.of("contrastive"))) for panel in require_some(panels)]
     means = [(panel, estimate(mean_improvement(curves), n=len(curves))) for panel, curves in by_panel if curves]
     if not means:
         raise none_of("contrastive")
     least = min((one for _, one in means), key=lambda one: one.value or 0.0)
-    return Answer(
+    return ClaimAnswer(
         ours="mean CCI " + ", ".join(f"{cell(one)} ({panel.name}, {encoders(one.n)})" for panel, one in means),
         value=least.value,
         holds=all(one.ci_low is not None and one.ci_low > 0 for _, one in means),
@@ -202,7 +202,7 @@ def contrastive_improves_on_scratch(panels: Panels) -> Answer:
     source="Section 5.1, Figure 2",
     paper="diminishes with more labelled data",
 )
-def the_gain_diminishes(panels: Panels) -> Answer:
+def the_gain_diminishes(panels: Panels) -> ClaimAnswer:
     curves = [curve for _, curve in contrastive_of(panels) if len(curve.gains) > 1]
     n = len({curve.encoder for curve in curves})
     first, last, lost = (estimate(one, n=n, unit=CALIBRATED) for one in gain_at_ends(curves))
@@ -222,7 +222,7 @@ def the_gain_diminishes(panels: Panels) -> Answer:
     source="Section 5.2, Figure 3",
     paper="larger on classification",
 )
-def methods_differ_more_on_classification(panels: Panels) -> Answer:
+def methods_differ_more_on_classification(panels: Panels) -> ClaimAnswer:
     both = comparable_methods(panels, least=2)
     return larger_on_classification(both, spread_of_improvements, "standard deviation of CCI", CCI)
 
@@ -232,7 +232,7 @@ def methods_differ_more_on_classification(panels: Panels) -> Answer:
     source="Section 5.2, Figure 3",
     paper="insignificant for pixel-wise regression",
 )
-def methods_differ_more_with_the_most_labels(panels: Panels) -> Answer:
+def methods_differ_more_with_the_most_labels(panels: Panels) -> ClaimAnswer:
     both = comparable_methods(panels, least=2)
     return larger_on_classification(both, spread_with_most_labels, "standard deviation of calibrated risk", CALIBRATED)
 
@@ -242,7 +242,7 @@ def methods_differ_more_with_the_most_labels(panels: Panels) -> Answer:
     source="Section 5.2, Figure 3",
     paper="notably better",
 )
-def the_best_is_worth_more_on_classification(panels: Panels) -> Answer:
+def the_best_is_worth_more_on_classification(panels: Panels) -> ClaimAnswer:
     return larger_on_classification(comparable_methods(panels, least=1), best_improvement, "best CCI", CCI)
 
 
@@ -254,7 +254,7 @@ def the_best_is_worth_more_on_classification(panels: Panels) -> Answer:
     source="Section 5.3, Figure 4",
     paper="a significant improvement",
 )
-def contrastive_is_ahead_on_classification(panels: Panels) -> Answer:
+def contrastive_is_ahead_on_classification(panels: Panels) -> ClaimAnswer:
     both = comparable(require_some(panels), *SELF_SUPERVISED)
     ahead, _, _ = both.across(lead_of_contrastive)
     return beyond_chance(estimate(ahead, n=len(both.encoders)), "difference in mean CCI", kinds_of(both))
@@ -265,7 +265,7 @@ def contrastive_is_ahead_on_classification(panels: Panels) -> Answer:
     source="Section 5.3, Figure 4",
     paper="less pronounced",
 )
-def contrastive_is_less_ahead_on_dense_tasks(panels: Panels) -> Answer:
+def contrastive_is_less_ahead_on_dense_tasks(panels: Panels) -> ClaimAnswer:
     both = comparable(require_some(panels), *SELF_SUPERVISED)
     # A difference of means is no larger for noise, unlike a maximum or a spread.
     return larger_on_classification(both, lead_of_contrastive, "difference in mean CCI", CCI, is_pulled=False)
@@ -279,7 +279,7 @@ def contrastive_is_less_ahead_on_dense_tasks(panels: Panels) -> Answer:
     source="Section 5.4, Figure 5",
     paper="a relatively minor difference",
 )
-def supervised_is_as_good_on_classification(panels: Panels) -> Answer:
+def supervised_is_as_good_on_classification(panels: Panels) -> ClaimAnswer:
     return supervised_is_as_good(panels, is_dense=False)
 
 
@@ -288,7 +288,7 @@ def supervised_is_as_good_on_classification(panels: Panels) -> Answer:
     source="Section 5.4, Figure 5",
     paper="a relatively minor difference",
 )
-def supervised_is_as_good_on_dense_tasks(panels: Panels) -> Answer:
+def supervised_is_as_good_on_dense_tasks(panels: Panels) -> ClaimAnswer:
     return supervised_is_as_good(panels, is_dense=True)
 
 
@@ -302,7 +302,7 @@ class Compared:
     difference: Estimate  # in mean CCI
 
 
-def supervised_is_as_good(panels: Panels, *, is_dense: bool) -> Answer:
+def supervised_is_as_good(panels: Panels, *, is_dense: bool) -> ClaimAnswer:
     """Whether supervised and contrastive encoders differ in mean CCI by less than a minor difference on every task."""
     compared: list[Compared] = []
     for panel in require_some(panels):
@@ -322,7 +322,7 @@ def supervised_is_as_good(panels: Panels, *, is_dense: bool) -> Answer:
             if not is_dense and has_seen(curve, one.panel)
         }
     )
-    return Answer(
+    return ClaimAnswer(
         ours="difference in mean CCI "
         + ", ".join(
             f"{cell(one.difference, signed=True)} ({one.panel.name}, {len(one.supervised)} against "
@@ -355,7 +355,7 @@ def why_not_minor(compared: Sequence[Compared]) -> str:
 
 def larger_on_classification(
     both: Comparable, summary: Summary, what: str, unit: str, *, is_pulled: bool = True
-) -> Answer:
+) -> ClaimAnswer:
     """Whether a summary of encoders is larger on classification than on dense tasks."""
     n = len(both.encoders)
     one, other, more = (estimate(drawn, n=n, unit=unit, is_pulled=is_pulled) for drawn in both.across(summary))
@@ -365,7 +365,7 @@ def larger_on_classification(
     )
 
 
-def beyond_chance(difference: Estimate, what: str, where: str) -> Answer:
+def beyond_chance(difference: Estimate, what: str, where: str) -> ClaimAnswer:
     """Whether a difference lies above 0 with its whole interval."""
     low, high = difference.ci_low, difference.ci_high
     if low is None or high is None:
@@ -376,7 +376,7 @@ def beyond_chance(difference: Estimate, what: str, where: str) -> Answer:
         reason = f"the interval reaches down to 0, so that these encoders do not tell: {_FEW}"
         if low > 0:
             reason = ""  # it holds
-    return Answer(
+    return ClaimAnswer(
         ours=f"{what} {cell(difference, signed=True)}, {encoders(difference.n)} ({where})",
         value=difference.value,
         holds=low is not None and low > 0,
@@ -423,7 +423,7 @@ def none_of(kinds: str) -> QueryError:
 
 def has_seen(curve: MeasuredCurve, panel: Panel) -> bool:
     """True if an encoder was pre-trained with the labels of the task."""
-    return str(catalogue()[curve.encoder].pretraining.dataset) == panel.dataset
+    return str(load_catalogue()[curve.encoder].pretraining.dataset) == panel.dataset
 
 
 def kinds_of(both: Comparable) -> str:
@@ -442,4 +442,4 @@ def estimate(drawn: Drawn, *, n: int, unit: str = CCI, is_pulled: bool = False) 
 
 
 def cell(one: Estimate, *, signed: bool = False) -> str:
-    return interval(one, digits=2, signed=signed)
+    return format_estimate(one, digits=2, signed=signed)

@@ -16,20 +16,20 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, get_args
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.label_free import measured_rows
-from zoo.cards.catalogue import catalogue
+from zoo.analysis.label_free import read_measured_rows
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import Missing
 from zoo.errors import DataError
-from zoo.evaluation.bootstrap import N_DRAWS, Drawn, share_beyond
-from zoo.evaluation.curves.calibration import cumulative_improvements
+from zoo.evaluation.bootstrap import N_DRAWS, Drawn, compute_share_beyond
+from zoo.evaluation.curves.calibration import compute_improvements
 from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
-from zoo.evaluation.curves.recipe import TASKS, Task, base_protocol
-from zoo.optional import requires_extra
-from zoo.results.rows import Measurement, measurements, row_of
-from zoo.results.values import key_of
-from zoo.results.vocabulary import known_split
+from zoo.evaluation.curves.recipe import TASKS, TransferTask, format_base_protocol
+from zoo.optional import require_extra
+from zoo.results.rows import Measurement, convert_measurement, measurements
+from zoo.results.values import get_row_key
+from zoo.results.vocabulary import find_split
 
-with requires_extra("study", needed_for="A study of learning curves"):
+with require_extra("study", needed_for="A study of learning curves"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ALL_LABELS = "train -> val"
 CURVE_METRICS = tuple(dict.fromkeys(metric for task in TASKS.values() for metric in task.metrics))
 HOW_TO_MEASURE = "run 'zoo curve NAME... DATA --task classification', or depth, or normals"
-_TASK_OF = {base_protocol(task): task for task in TASKS.values()}
+_TASK_OF = {format_base_protocol(task): task for task in TASKS.values()}
 _OPTION = re.compile(r", (?=\w+=)")  # between options; a list among their values has commas too
 
 
@@ -87,8 +87,8 @@ class FoundCurves:
 
 def curve_measurements(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Measurement]:
     """Rows of results that may belong to a curve: the shipped ones, and with ``with_mine`` those of the user."""
-    keys = {key_of(row) for row in measured_rows(with_mine=with_mine, exclude_wrong=exclude_wrong)}
-    return [one for one in measurements(metrics=CURVE_METRICS) if key_of(row_of(one)) in keys]
+    keys = {get_row_key(row) for row in read_measured_rows(with_mine=with_mine, exclude_wrong=exclude_wrong)}
+    return [one for one in measurements(metrics=CURVE_METRICS) if get_row_key(convert_measurement(one)) in keys]
 
 
 def found_curves(rows: Iterable[Measurement]) -> FoundCurves:
@@ -119,7 +119,7 @@ def found_curves(rows: Iterable[Measurement]) -> FoundCurves:
 class Protocol:
     """The parts of a protocol's name."""
 
-    task: Task
+    task: TransferTask
     control: str | None  # None: of an encoder
     frozen: bool
     others: tuple[str, ...]  # options that an encoder and its controls have in common
@@ -208,7 +208,7 @@ def _requested(row: Measurement) -> int:
     """Labels that were asked for; all of them are those that were used."""
     if row.split == ALL_LABELS:
         return row.n_train or 0
-    return known_split(row.split).n_train or 0
+    return find_split(row.split).n_train or 0
 
 
 _Z_OF_95_PERCENT = 1.959963984540054  # of a normal distribution, 95 % lie so many deviations about its mean
@@ -279,7 +279,7 @@ def estimate_of(
     ``is_pulled`` is for a spread or a maximum, which noise biases upwards: the interval is that of the basic bootstrap.
     """
     draws = drawn.draws[np.isfinite(drawn.draws)]
-    beyond = share_beyond(len(draws), len(drawn.draws))
+    beyond = compute_share_beyond(len(draws), len(drawn.draws))
     if beyond is None:
         note = "undefined in too many draws" if len(drawn.draws) else "a run has no interval"
         return Estimate(term=term, value=drawn.value, n=n, unit=unit, outcome=outcome, method=method, note=note)
@@ -376,7 +376,7 @@ def kind_of(encoder: str) -> Kind:
     >>> kind_of("pocket_vicreg_rn_shapes"), kind_of("pocket_mae_vit_shapes"), kind_of("pocket_sup_rn_shapes")
     ('contrastive', 'non-contrastive', 'supervised')
     """
-    mode = catalogue()[encoder].objective.mode
+    mode = load_catalogue()[encoder].objective.mode
     if isinstance(mode, Missing):
         return "unknown"
     return _KIND_OF_OTHER_MODES.get(mode, "non-contrastive" if mode in _NOT_CONTRASTIVE else "contrastive")
@@ -511,4 +511,4 @@ def _improvement(curve: CalibratedCurve, pretrained: Sequence[Drawn], scratch: S
     if not all(len(one.draws) for one in several):
         return Drawn(value=curve.improvement.value)
     draws = [np.stack([one.draws for one in some], axis=1) for some in (pretrained, scratch)]  # (n_draws, n_regimes)
-    return Drawn(value=curve.improvement.value, draws=cumulative_improvements(*draws))
+    return Drawn(value=curve.improvement.value, draws=compute_improvements(*draws))

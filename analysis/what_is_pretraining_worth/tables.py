@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from zoo.analysis.columns import Estimate
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, unsigned
+from zoo.evaluation.curves.curve import CurvePoint, format_improvement, format_metric_name
+from zoo.studies.findings import FindingsTable, RowsUsed
+from zoo.studies.tables import build_cross_table, format_unsigned
 
 from .curves import (
     HOW_TO_MEASURE,
@@ -27,14 +27,14 @@ from .curves import (
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 
 
-def improvement_tables(panels: Iterable[Panel]) -> list[Table]:
+def improvement_tables(panels: Iterable[Panel]) -> list[FindingsTable]:
     """One table a data set: CCI by encoder and task."""
     by_dataset: dict[str, list[Panel]] = {}
     for panel in panels:
         if panel.curves:
             by_dataset.setdefault(panel.dataset, []).append(panel)
     return [
-        cross_table(
+        build_cross_table(
             f"Calibrated cumulative improvement on {dataset}",
             "encoder",
             {panel.name: improvement_estimates(panel) for panel in own},
@@ -46,7 +46,7 @@ def improvement_tables(panels: Iterable[Panel]) -> list[Table]:
     ]
 
 
-def regimes_table(panel: Panel) -> Table:
+def regimes_table(panel: Panel) -> FindingsTable:
     """One row an encoder and regime: risks, calibrated risks, and the labels that scratch needs for as much."""
     rows = []
     for curve in panel.curves:
@@ -67,19 +67,19 @@ def regimes_table(panel: Panel) -> Table:
     first = panel.curves[0].curve
     controls = {f"{_cell(one.curve.blind, 3)} and {_cell(one.curve.maximal, 3)}": one.encoder for one in panel.curves}
     shown = "; ".join(f"{risks} ({encoder})" if len(controls) > 1 else risks for risks, encoder in controls.items())
-    return Table(
+    return FindingsTable(
         title=f"Every regime: {panel.name}",
         headers=[
             "encoder", "labels", "seeds", "risk", "risk of scratch", "calibrated risk", "that of scratch",
             "relative improvement", "labels scratch needs",
         ],
         rows=rows,
-        note=f"Risk: {words_of(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. Blind guess and "
-        f"maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
+        note=f"Risk: {format_metric_name(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. "
+        f"Blind guess and maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
     )  # fmt: skip
 
 
-def comparison_table(panels: Iterable[Panel]) -> Table:
+def comparison_table(panels: Iterable[Panel]) -> FindingsTable:
     """One row a task: encoders, and what sections 5.1 to 5.4 of the paper compare."""
 
     def of_kind(panel: Panel, of: _Of, unit: str, *, is_pulled: bool = False) -> str:
@@ -103,7 +103,7 @@ def comparison_table(panels: Iterable[Panel]) -> Table:
                 _against_supervised(panel),
             ]
         )
-    return Table(
+    return FindingsTable(
         title="Tasks beside each other",
         headers=[
             "task", "self-supervised encoders", "mean CCI", "best CCI", "standard deviation of CCI",
@@ -116,10 +116,10 @@ def comparison_table(panels: Iterable[Panel]) -> Table:
     )  # fmt: skip
 
 
-def rows_of(panels: Iterable[Panel]) -> list[Rows]:
+def rows_of(panels: Iterable[Panel]) -> list[RowsUsed]:
     """How many curves of a task were used, and how many sets of rows are no curve."""
     return [
-        Rows(
+        RowsUsed(
             part=panel.name,
             used=len(panel.curves),
             unit="curves",
@@ -139,7 +139,7 @@ def _against_supervised(panel: Panel) -> str:
 
 def _estimated(drawn: Drawn, n: int, unit: str, *, is_pulled: bool = False) -> str:
     one = estimate_of(drawn, term="", outcome="", n=n, unit=unit, method=METHOD, is_pulled=is_pulled)
-    return unsigned(one)
+    return format_unsigned(one)
 
 
 def _ranges(panel: Panel) -> str:
@@ -160,7 +160,7 @@ def _cell(found: Interval | None, digits: int = 2) -> str:
     if found is None:
         return ""
     if digits == 2:
-        return improvement_text(found)
+        return format_improvement(found)
     text = f"{found.value:.{digits}g}"
     if found.ci_low is None or found.ci_high is None:
         return text

@@ -28,22 +28,22 @@ import pandas as pd
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, controlled_effect
-from zoo.analysis.linear import adjusted
+from zoo.analysis.linear import adjust_discovery_rates
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import (
     NOT_AVAILABLE,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    in_a_sentence,
+    answer_in_sentence,
+    describe_hc3_change,
     number_claim,
-    undone_by_hc3,
-    valued,
+    require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import probability, read_printed
+from zoo.studies.tables import format_p_value, read_printed
 
 from .tables import controlled_figures, estimates_table, overview_table, repetition_table, rows_used, short
 
@@ -89,11 +89,11 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 effects.append(effect(treatment, outcome))
             except QueryError as error:
                 unanswered[treatment, outcome] = str(error)
-    estimates = adjusted([one for found in effects for one in found.estimates], family=FAMILY)
+    estimates = adjust_discovery_rates([one for found in effects for one in found.estimates], family=FAMILY)
     pairs = _repeated(as_printed)
     return Findings(
         claims=claims_of(Found(table, effect, as_printed, estimates)),
-        answer=in_a_sentence(lambda: _answer(effect)),
+        answer=answer_in_sentence(lambda: _answer(effect)),
         estimates=[
             *estimates,
             *_against_linear(effect),
@@ -113,11 +113,11 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 def _answer(effect: Effect) -> str:
     usability, probe, mlp = effect("z_dim", "usability"), effect("z_dim", "probe_gen"), effect(PROJECTOR, "usability")
-    first, second = (math.log(2) * valued(one.estimate()) for one in (usability, probe))
+    first, second = (math.log(2) * require_value(one.estimate()) for one in (usability, probe))
     return (
         f"All else equal, twice the dimensions change usability error by {first:+.1f} points ({usability.n_encoders} "
         f"encoders), probe generalization error by {second:+.1f} ({probe.n_encoders}); an MLP projector, usability "
-        f"error by {valued(mlp.estimate('mlp')):+.1f} ({mlp.n_encoders})."
+        f"error by {require_value(mlp.estimate('mlp')):+.1f} ({mlp.n_encoders})."
     )
 
 
@@ -223,7 +223,7 @@ def printed_number(found: Found, row: Mapping[str, str]) -> Claim:
             misprint_of=misprint_of,
             bound=float(printed[1:]) if printed.startswith("<") else None,
         )
-        caveat = undone_by_hc3(ours.estimate(level)) if what.startswith("p-value") else ""
+        caveat = describe_hc3_change(ours.estimate(level)) if what.startswith("p-value") else ""
     except QueryError as error:
         return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
     return number_claim(
@@ -273,8 +273,8 @@ def why_it_differs(
         return reason
     effect = f"{estimate.value:.3f} +- {error:.3f} with {ours.fit.residual_df} degrees of freedom"
     if misprint_of is not None:
-        return f"a misprint of {misprint_of}: an effect of {effect} has p {probability(estimate.p)}"
-    return f"no encoder is counted twice here, and the effect is {effect}, p {probability(estimate.p)}"
+        return f"a misprint of {misprint_of}: an effect of {effect} has p {format_p_value(estimate.p)}"
+    return f"no encoder is counted twice here, and the effect is {effect}, p {format_p_value(estimate.p)}"
 
 
 # Statements
@@ -287,13 +287,13 @@ of_choices = Claims(source="Section 5.3")
     source="Section 5.3.1, Figure 8",
     paper="a tradeoff",
 )
-def dimensions_trade_one_for_the_other(found: Found) -> Answer:
+def dimensions_trade_one_for_the_other(found: Found) -> ClaimAnswer:
     table = found.table
     vits = table.only(table.frame.index[table.frame["family"] == "vit"], because="no ViT")
     usable = vits.only(vits.complete("usability", "probe_gen").index, because="a component is missing")
     usability, probe = (controlled_effect(usable, "z_dim", one).changes() for one in ("usability", "probe_gen"))
     trading = int(((usability < 0) & (probe > 0)).sum())
-    return Answer(
+    return ClaimAnswer(
         ours=f"in {trading} of {len(usability)} networks",
         holds=trading == len(usability),
         value=trading,
@@ -302,9 +302,9 @@ def dimensions_trade_one_for_the_other(found: Found) -> Answer:
 
 
 @of_choices("Fewer dimensions lower the 3-shot error", source="Section 5.3.1, Appendix D.1", paper="improve")
-def fewer_dimensions_improve_few_shot(found: Found) -> Answer:
+def fewer_dimensions_improve_few_shot(found: Found) -> ClaimAnswer:
     estimate = found.effect("z_dim", FEW_SHOT).estimate()
-    return Answer(
+    return ClaimAnswer(
         ours=short(estimate),
         holds=is_significant(estimate, 1),
         value=estimate.value,
@@ -313,13 +313,13 @@ def fewer_dimensions_improve_few_shot(found: Found) -> Answer:
 
 
 @of_choices("More views mostly improve usability", source="Section 5.3.2, Figure 9b", paper="mostly usability")
-def views_improve_usability(found: Found) -> Answer:
+def views_improve_usability(found: Found) -> ClaimAnswer:
     effect = found.effect("nviews", "usability")
     usability, probe = effect.estimate(), found.effect("nviews", "probe_gen").estimate()
     rate = next(one.p_adjusted for one in found.tested if (one.term, one.outcome) == (usability.term, "usability"))
     mostly = abs(usability.value or 0.0) > abs(probe.value or 0.0)
-    return Answer(
-        ours=f"usability {short(usability)}, false-discovery rate {probability(rate)}; probe generalization "
+    return ClaimAnswer(
+        ours=f"usability {short(usability)}, false-discovery rate {format_p_value(rate)}; probe generalization "
         f"{short(probe)}; {effect.n_encoders} encoders in {effect.n_groups} groups",
         holds=is_significant(usability, -1) and mostly,
         value=usability.value,
@@ -328,10 +328,10 @@ def views_improve_usability(found: Found) -> Answer:
 
 
 @of_choices("More views can also improve probe generalization", source="Section 5.3.2, Figure 9b", paper="can help")
-def views_can_improve_probe_generalization(found: Found) -> Answer:
+def views_can_improve_probe_generalization(found: Found) -> ClaimAnswer:
     changes = found.effect("nviews", "probe_gen").changes()
     better = int((changes < 0).sum())
-    return Answer(
+    return ClaimAnswer(
         ours=f"lower in {better} of {len(changes)} groups",
         holds=better > 0,
         value=better,
@@ -340,14 +340,14 @@ def views_can_improve_probe_generalization(found: Found) -> Answer:
 
 
 @of_choices("An MLP projector improves usability", source="Section 5.3.3, Figure 11", paper="improves")
-def projectors_improve_usability(found: Found) -> Answer:
+def projectors_improve_usability(found: Found) -> ClaimAnswer:
     return an_mlp_improves(found, "usability", share=1.0)
 
 
 @of_choices(
     "An MLP projector typically improves probe generalization", source="Appendix D.3, Figure 11", paper="typically"
 )
-def projectors_typically_improve_probe_generalization(found: Found) -> Answer:
+def projectors_typically_improve_probe_generalization(found: Found) -> ClaimAnswer:
     return an_mlp_improves(found, "probe_gen", share=TYPICAL)
 
 
@@ -356,10 +356,10 @@ def projectors_typically_improve_probe_generalization(found: Found) -> Answer:
     source="Appendix D.5, Figure 25",
     paper="not very clear",
 )
-def training_moves_encoder_generalization_both_ways(found: Found) -> Answer:
+def training_moves_encoder_generalization_both_ways(found: Found) -> ClaimAnswer:
     changes = found.effect("epochs", "enc_gen").changes()
     better, worse = int((changes < 0).sum()), int((changes > 0).sum())
-    return Answer(
+    return ClaimAnswer(
         ours=f"lower in {better} groups, higher in {worse}",
         holds=better > 0 and worse > 0,
         reason="it goes the same way in every group",
@@ -371,7 +371,7 @@ def training_moves_encoder_generalization_both_ways(found: Found) -> Answer:
     source="Section 5.3.2, Appendix D.2, Figure 21",
     paper="worsens",
 )
-def more_data_worsen_probe_generalization(found: Found) -> Answer:
+def more_data_worsen_probe_generalization(found: Found) -> ClaimAnswer:
     return more_data_move(found, "probe_gen", 1)
 
 
@@ -380,7 +380,7 @@ def more_data_worsen_probe_generalization(found: Found) -> Answer:
     source="Section 5.3.2, Appendix D.2, Figure 21",
     paper="worsens",
 )
-def more_data_worsen_encoder_generalization(found: Found) -> Answer:
+def more_data_worsen_encoder_generalization(found: Found) -> ClaimAnswer:
     return more_data_move(found, "enc_gen", 1)
 
 
@@ -389,17 +389,17 @@ def more_data_worsen_encoder_generalization(found: Found) -> Answer:
     source="Section 5.3.2, Appendix D.2, Figure 21",
     paper="can improve",
 )
-def more_data_can_improve_usability(found: Found) -> Answer:
+def more_data_can_improve_usability(found: Found) -> ClaimAnswer:
     return more_data_move(found, "usability", -1)
 
 
-def an_mlp_improves(found: Found, outcome: str, *, share: float) -> Answer:
+def an_mlp_improves(found: Found, outcome: str, *, share: float) -> ClaimAnswer:
     """Whether an MLP lowers an outcome in a share of the pairs with a linear or no projector."""
     effect = found.effect(PROJECTOR, outcome)
     changes = pd.concat([effect.changes(level, "mlp") for level in ("linear", "identity")])
     better = int((changes < 0).sum())
     linear = short(found.effect(PROJECTOR, outcome, reference="linear").estimate("mlp"))
-    return Answer(
+    return ClaimAnswer(
         ours=f"lower in {better} of {len(changes)} pairs; than with a linear one {linear}",
         value=better,
         holds=better > 0 and better >= share * len(changes),
@@ -407,12 +407,12 @@ def an_mlp_improves(found: Found, outcome: str, *, share: float) -> Answer:
     )
 
 
-def more_data_move(found: Found, outcome: str, sign: int) -> Answer:
+def more_data_move(found: Found, outcome: str, sign: int) -> ClaimAnswer:
     """Whether ImageNet-22k moves an outcome one way in every pair with ImageNet-1K."""
     effect = found.effect("pretraining_data", outcome)
     changes, estimate = effect.changes("ImageNet-1K", "ImageNet-22K"), effect.estimate("ImageNet-22K")
     as_said = int((changes * sign > 0).sum())
-    return Answer(
+    return ClaimAnswer(
         ours=f"in {as_said} of {len(changes)} pairs; {short(estimate)}",
         value=estimate.value,
         holds=as_said == len(changes) > 0,

@@ -15,21 +15,31 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, controlled_groups
+from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, find_controlled_groups
 from zoo.analysis.table import StudyTable
-from zoo.evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import per, probability, risk_label
+from zoo.evaluation.drawing import (
+    COLOURS,
+    FULL_WIDTH,
+    MARKS,
+    Figure,
+    draw_legend_below,
+    make_figure,
+    write_panel_letters,
+)
+from zoo.studies.findings import FindingsTable, RowsUsed
+from zoo.studies.tables import format_effect_unit, format_p_value, label_risk_axis
 
 
-def overview_table(effects: Sequence[ControlledEffect], outcomes: Sequence[str]) -> Table:
+def overview_table(effects: Sequence[ControlledEffect], outcomes: Sequence[str]) -> FindingsTable:
     """One row a choice, one column a risk: coefficient, p-value, encoders in groups."""
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for found in effects:
         for estimate in found.estimates:
             size = f"{found.n_encoders} in {found.n_groups}"
-            cells.setdefault((found.treatment, per(estimate)), {})[found.outcome] = f"{short(estimate)}; {size}"
-    return Table(
+            cells.setdefault((found.treatment, format_effect_unit(estimate)), {})[found.outcome] = (
+                f"{short(estimate)}; {size}"
+            )
+    return FindingsTable(
         title="What each choice changes, all others equal",
         headers=["choice", "contrast", *(OUTCOMES[outcome].label for outcome in outcomes)],
         rows=[
@@ -40,7 +50,7 @@ def overview_table(effects: Sequence[ControlledEffect], outcomes: Sequence[str])
     )
 
 
-def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Estimate]) -> Table:
+def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Estimate]) -> FindingsTable:
     """One row an estimate, with both kinds of interval and the false-discovery rate."""
     groups = [found.n_groups for found in effects for _ in found.estimates]
     rows = []
@@ -49,19 +59,19 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
             [
                 estimate.term,
                 OUTCOMES[estimate.outcome].label,
-                per(estimate),
+                format_effect_unit(estimate),
                 _number(estimate.value),
                 _interval(estimate.ci_low, estimate.ci_high),
-                probability(estimate.p),
-                probability(estimate.p_adjusted),
+                format_p_value(estimate.p),
+                format_p_value(estimate.p_adjusted),
                 _interval(estimate.ci_low_robust, estimate.ci_high_robust),
-                probability(estimate.p_robust),
+                format_p_value(estimate.p_robust),
                 str(estimate.n),
                 str(n_groups),
                 estimate.note,
             ]
         )
-    return Table(
+    return FindingsTable(
         title="All controlled estimates",
         headers=[
             "term", "risk", "contrast", "effect", "95 % interval", "p", "false-discovery rate", "HC3 interval",
@@ -72,7 +82,7 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
     )  # fmt: skip
 
 
-def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]]) -> Table:
+def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]]) -> FindingsTable:
     """Each encoder once beside the rows as the published code repeated them."""
     rows = []
     for once, repeated in pairs:
@@ -84,16 +94,16 @@ def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]])
                     estimate.term,
                     OUTCOMES[once.outcome].label,
                     _number(estimate.value),
-                    probability(estimate.p),
+                    format_p_value(estimate.p),
                     str(once.n_encoders),
                     str(once.fit.residual_df),
                     _number(other.value),
-                    probability(other.p),
+                    format_p_value(other.p),
                     f"{repeated.fit.n} of {repeated.n_encoders}",
                     str(repeated.fit.residual_df),
                 ]
             )
-    return Table(
+    return FindingsTable(
         title="Each encoder once, and rows repeated as the published code did",
         headers=[
             "term", "risk", "effect", "p", "encoders", "residual df", "effect, repeated", "p, repeated",
@@ -104,7 +114,7 @@ def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]])
     )  # fmt: skip
 
 
-def rows_used(effects: Sequence[ControlledEffect]) -> list[Rows]:
+def rows_used(effects: Sequence[ControlledEffect]) -> list[RowsUsed]:
     """Which rows each choice used, risks with the same ones together."""
     together: dict[tuple[object, ...], list[ControlledEffect]] = {}
     for found in effects:
@@ -117,7 +127,7 @@ def rows_used(effects: Sequence[ControlledEffect]) -> list[Rows]:
         if missing := left_out.pop(f"{first.outcome} missing", 0):
             left_out = {"the risk is missing": missing, **left_out}
         risks = ", ".join(OUTCOMES[found.outcome].label.lower() for found in alike)
-        rows.append(Rows(part=f"{first.treatment} ({risks})", used=first.n_encoders, left_out=left_out))
+        rows.append(RowsUsed(part=f"{first.treatment} ({risks})", used=first.n_encoders, left_out=left_out))
     return rows
 
 
@@ -125,7 +135,9 @@ def short(estimate: Estimate) -> str:
     """ "-3.82 (p 2e-04)", or why there is no such number."""
     if estimate.value is None:
         return "not identified"
-    return _number(estimate.value) + (f" (p {probability(estimate.p)})" if estimate.p is not None else " (exact fit)")
+    return _number(estimate.value) + (
+        f" (p {format_p_value(estimate.p)})" if estimate.p is not None else " (exact fit)"
+    )
 
 
 def _number(value: float | None) -> str:
@@ -226,7 +238,7 @@ def controlled_figures(table: StudyTable) -> list[Figure]:
 def members_of(table: StudyTable, treatment: str, outcomes: Sequence[str], *, all_of_them: bool = False) -> Members:
     """The groups in which a treatment varies, with the outcomes; of encoders that have any or ``all_of_them``."""
     varied = VARIED_TOGETHER.get(treatment, (treatment,))
-    groups = controlled_groups(table, varied)
+    groups = find_controlled_groups(table, varied)
     frame = groups.drop(columns="n_varying").join(table.frame[list(outcomes)])
     frame = frame.dropna(subset=list(outcomes), how="any" if all_of_them else "all").dropna(subset=[treatment])
     if table.column(treatment).is_number:
@@ -255,7 +267,7 @@ def lines_of_groups(members: Members, *, x_label: str, legend_columns: int = 3) 
     """One panel an outcome: its value over the treatment, the encoders of a group joined by a line."""
     n_rows = math.ceil(len(members.groups) / legend_columns)
     n_panels = len(members.outcomes)
-    drawing, panels = new_figure(n_columns=n_panels, height=2.5 + 0.15 * n_rows, sharex=True)
+    drawing, panels = make_figure(n_columns=n_panels, height=2.5 + 0.15 * n_rows, sharex=True)
     levels = _levels(members)
     for axes, outcome in zip(panels, members.outcomes, strict=True):
         rows = members.panel(outcome)
@@ -271,14 +283,14 @@ def lines_of_groups(members: Members, *, x_label: str, legend_columns: int = 3) 
             axes.set_xlim(-0.35, len(levels) - 0.65)
         else:
             _number_ticks(axes, members.frame[members.treatment].unique().tolist(), FULL_WIDTH / n_panels - 0.7)
-    letter(panels)
-    legend_below(drawing, panels[0], n_columns=legend_columns, title="Lower is better", handlelength=3.0)
+    write_panel_letters(panels)
+    draw_legend_below(drawing, panels[0], n_columns=legend_columns, title="Lower is better", handlelength=3.0)
     return drawing
 
 
 def representations_of_one_network(members: Members) -> Drawing:
     """Probe generalization over usability of representations of one network; areas are dimensions."""
-    drawing, (axes,) = new_figure(width=5.2, height=4.2)
+    drawing, (axes,) = make_figure(width=5.2, height=4.2)
     per_dimension = 130.0 / members.frame["z_dim"].max()
     for group, look in _looks(members.groups).items():
         own = members.frame[members.frame["group"] == group].sort_values("z_dim", kind="stable")
@@ -293,8 +305,8 @@ def representations_of_one_network(members: Members) -> Drawing:
             linewidths=0.4,
             zorder=3,
         )
-    axes.set_xlabel(risk_label("usability"))
-    axes.set_ylabel(risk_label("probe_gen"))
+    axes.set_xlabel(label_risk_axis("usability"))
+    axes.set_ylabel(label_risk_axis("probe_gen"))
     axes.margins(0.08)
     handles = [
         Line2D([], [], linestyle="", marker="o", color=look["color"], label=group, markersize=5)

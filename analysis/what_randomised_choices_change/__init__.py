@@ -32,20 +32,28 @@ from pathlib import Path
 import pandas as pd
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.label_free import title_of
+from zoo.analysis.label_free import get_metric_title
 from zoo.analysis.randomised import (
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
-    Population,
-    randomised_population,
+    RandomisedPopulation,
+    load_randomised_population,
 )
 from zoo.analysis.table import StudyTable
 from zoo.datasets.recipes import WORDS
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Claims, Findings, excludes_zero, in_a_sentence, stated
+from zoo.studies.findings import (
+    Claim,
+    ClaimAnswer,
+    Claims,
+    Findings,
+    answer_in_sentence,
+    format_statement,
+    has_interval_without_zero,
+)
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, probability, read_printed, unsigned
+from zoo.studies.tables import format_estimate, format_p_value, format_unsigned, read_printed
 
 from . import tables
 from .effects import RandomisedEffect
@@ -92,7 +100,7 @@ class Randomised:
 @cache  # a report asks for it twice, with two tables of encoders
 def randomised(seed: int) -> Randomised:
     """Effects of the randomised choices, and orders of the metrics."""
-    population = randomised_population()
+    population = load_randomised_population()
     rows, n_measured = randomised_law_rows(population)
     metrics = label_free_values(population)
     few_shot = rows[rows["setting"] == "5-shot"].set_index("encoder")["error"].reindex(population.choices.index)
@@ -116,7 +124,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     missing = why_missing(population, found.metrics)
     return Findings(
         claims=claims_of(Found(experiment=experiment, laws=laws, orders=orders)),
-        answer=in_a_sentence(lambda: _answer(experiment)),
+        answer=answer_in_sentence(lambda: _answer(experiment)),
         estimates=[*experiment.estimates(), *laws.estimates(), *orders.estimates()],
         tables=[
             *tables.effects_tables(experiment),
@@ -138,7 +146,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 
 def _answer(experiment: Experiment) -> str:
-    wide = [stated(robust(experiment.effect("dim", one).beside), 1) for one in ("usability", "probe_gen")]
+    wide = [format_statement(robust(experiment.effect("dim", one).beside), 1) for one in ("usability", "probe_gen")]
     effects = experiment.first.values()
     found, of_family = sum(one.p <= CERTAIN for one in effects), sum(one.p_family <= CERTAIN for one in effects)
     return (
@@ -172,7 +180,7 @@ def _notes(experiment: Experiment, metrics: pd.DataFrame) -> list[str]:
     ]
 
 
-def _states(population: Population) -> str:
+def _states(population: RandomisedPopulation) -> str:
     counts = population.log["state"].value_counts()
     return ", ".join(f"{int(counts.get(state, 0))} {state}" for state in ("trained", "collapsed", "failed"))
 
@@ -187,7 +195,7 @@ def _chance(experiment: Experiment) -> str:
     )
 
 
-def _balance(population: Population) -> str:
+def _balance(population: RandomisedPopulation) -> str:
     contrasts = population.contrasts
     tied = ", ".join(f"{one} and {other} ({r:+.2f})" for one, other, r in tied_contrasts(contrasts))
     fewest = {str(name): int(min((x > x.mean()).sum(), (x < x.mean()).sum())) for name, x in contrasts.items()}
@@ -198,7 +206,7 @@ def _balance(population: Population) -> str:
     )
 
 
-def _rank_of_vits(population: Population, metrics: pd.DataFrame) -> list[str]:
+def _rank_of_vits(population: RandomisedPopulation, metrics: pd.DataFrame) -> list[str]:
     """That dimensions beyond the width of a ViT add nothing to the rank of its features, if the ranks say so."""
     if "feature_rank" not in metrics:
         return []
@@ -229,7 +237,7 @@ class Found:
         """QueryError if one of the metrics was not measured."""
         for name in metrics:
             if name not in self.orders.predictors:
-                raise QueryError(f"{title_of(name)} of the randomised encoders is not in results/; measure it.")
+                raise QueryError(f"{get_metric_title(name)} of the randomised encoders is not in results/; measure it.")
 
 
 def claims_of(found: Found) -> list[Claim]:
@@ -256,11 +264,11 @@ def of_choices(row: Mapping[str, str]) -> Claims:
     return claims
 
 
-def the_effect_has_the_sign(experiment: Experiment, term: str, outcome: str, sign: int) -> Answer:
+def the_effect_has_the_sign(experiment: Experiment, term: str, outcome: str, sign: int) -> ClaimAnswer:
     effect = experiment.effect(term, outcome)
     seen = sign_of(effect)
     caveats = [disagreement(effect) if seen else "", _of_family(effect) if seen else "", _of_others(experiment, effect)]
-    return Answer(
+    return ClaimAnswer(
         ours=shown(effect),
         holds=seen == sign,
         value=effect.beside.value,
@@ -273,8 +281,8 @@ def shown(effect: RandomisedEffect) -> str:
     """``"-6.02 [-8.49, -3.54] points for 4 times the dimensions; alone -4.39, p 1.0e-04, family-wise 5.0e-04"``."""
     per = effect.beside.unit.removeprefix("percentage points ").replace("per ", "for ", 1).replace("_", " ")
     alone = "" if effect.alone is None else f"alone {effect.alone.value:+.2f}, "
-    p = f"p {probability(effect.p)}, family-wise {probability(effect.p_family)}"
-    return f"{interval(robust(effect.beside), digits=2)} points {per}; {alone}{p}"
+    p = f"p {format_p_value(effect.p)}, family-wise {format_p_value(effect.p_family)}"
+    return f"{format_estimate(robust(effect.beside), digits=2)} points {per}; {alone}{p}"
 
 
 def _why_not(experiment: Experiment, effect: RandomisedEffect, seen: int) -> str:
@@ -295,7 +303,9 @@ def _of_others(experiment: Experiment, effect: RandomisedEffect) -> str:
     if effect.term not in OF_OBJECTIVE or effect.term == SUPERVISED:
         return ""
     other = experiment.second[effect.term, effect.outcome]
-    return f"against self-supervised objectives alone {interval(robust(other.beside), digits=2)}, p {other.p:.2g}"
+    return (
+        f"against self-supervised objectives alone {format_estimate(robust(other.beside), digits=2)}, p {other.p:.2g}"
+    )
 
 
 # Interactions that were stated beforehand
@@ -325,9 +335,9 @@ WORDS_OF_INTERACTIONS = dict(
 )
 
 
-def an_interaction(experiment: Experiment, one: Interaction) -> Answer:
+def an_interaction(experiment: Experiment, one: Interaction) -> ClaimAnswer:
     effect = one.effect
-    return Answer(
+    return ClaimAnswer(
         ours=shown(effect),
         holds=one.verdict == "expectation found",
         contradicted=one.verdict == "opposite",
@@ -337,13 +347,13 @@ def an_interaction(experiment: Experiment, one: Interaction) -> Answer:
     )
 
 
-def no_interaction(experiment: Experiment, one: Interaction) -> Answer:
+def no_interaction(experiment: Experiment, one: Interaction) -> ClaimAnswer:
     """That there is none takes an interval that leaves out one as large as the effect itself."""
     effect = robust(one.effect.beside)
     own = abs(experiment.effect(one.effect.term.split(" x ")[0], one.effect.outcome).beside.value or 0.0)
     is_small = effect.ci_low is not None and effect.ci_high is not None and -own < effect.ci_low < effect.ci_high < own
     is_none = one.effect.p > CERTAIN
-    return Answer(
+    return ClaimAnswer(
         ours=shown(one.effect),
         holds=is_none and is_small,
         contradicted=not is_none,
@@ -359,16 +369,16 @@ of_the_law = Claims(source="the question of this study; Appendix F.4 has the law
 
 
 @of_the_law("Errors fall with labels by the exponent of ImageNet", paper="alpha .15, for all encoders")
-def exponents_are_alike(laws: Laws) -> Answer:
+def exponents_are_alike(laws: Laws) -> ClaimAnswer:
     difference, theirs = laws.difference(ALPHA), laws.known().law.alpha
-    return Answer(
-        ours=f"{unsigned(laws.ours.law.alpha, 3)} against {unsigned(theirs, 3)}, difference "
-        f"{interval(difference, digits=3)}",
-        holds=not excludes_zero(difference) and _within(difference, CLOSE * (theirs.value or 0.0)),
-        contradicted=excludes_zero(difference),
+    return ClaimAnswer(
+        ours=f"{format_unsigned(laws.ours.law.alpha, 3)} against {format_unsigned(theirs, 3)}, difference "
+        f"{format_estimate(difference, digits=3)}",
+        holds=not has_interval_without_zero(difference) and _within(difference, CLOSE * (theirs.value or 0.0)),
+        contradicted=has_interval_without_zero(difference),
         value=difference.value,
         reason="the interval of the difference leaves out 0"
-        if excludes_zero(difference)
+        if has_interval_without_zero(difference)
         else "the interval of the difference holds 0, and exponents half as large again",
         caveat="10 classes instead of 1,000",
     )
@@ -377,11 +387,11 @@ def exponents_are_alike(laws: Laws) -> Answer:
 @of_the_law(
     "Two parameters predict the errors of other encoders from their components", source="Section 5.2.1", paper="R2 .94"
 )
-def the_law_fits(laws: Laws) -> Answer:
+def the_law_fits(laws: Laws) -> ClaimAnswer:
     ours = laws.ours
     low = ours.left_out.ci_low
-    return Answer(
-        ours=f"R2 {unsigned(ours.left_out, 2)} of encoders left out; with the full-shot error alone "
+    return ClaimAnswer(
+        ours=f"R2 {format_unsigned(ours.left_out, 2)} of encoders left out; with the full-shot error alone "
         f"{ours.full_shot_only:.2f}",
         holds=low is not None and low >= 0.9,
         value=ours.left_out.value,
@@ -401,7 +411,7 @@ of_metrics = Claims(source="RankMe (arXiv:2210.02885), section 3")
 
 
 @of_metrics("RankMe goes with accuracy among encoders of one objective", paper="a good predictor")
-def rankme_tells_within_an_objective(found: Found) -> Answer:
+def rankme_tells_within_an_objective(found: Found) -> ClaimAnswer:
     found.measured(RANKME)
     return beyond_chance(found.orders.one(RANKME, "full", WITHIN))
 
@@ -411,7 +421,7 @@ def rankme_tells_within_an_objective(found: Found) -> Answer:
     source="RankMe (arXiv:2210.02885), section 3.1",
     paper="only to compare runs of a given method",
 )
-def rankme_tells_more_within(found: Found) -> Answer:
+def rankme_tells_more_within(found: Found) -> ClaimAnswer:
     found.measured(RANKME)
     return beyond_chance(found.orders.more_among(RANKME, "full", WITHIN, ALL), what="difference of tau")
 
@@ -420,7 +430,7 @@ def rankme_tells_more_within(found: Found) -> Answer:
     "RankMe tells hyper-parameters apart where objective, network and dimensions are the same",
     paper="hyper-parameter selection without labels",
 )
-def rankme_tells_hyperparameters_apart(found: Found) -> Answer:
+def rankme_tells_hyperparameters_apart(found: Found) -> ClaimAnswer:
     found.measured(RANKME)
     return beyond_chance(found.orders.one(RANKME, "full", SEARCH))
 
@@ -430,7 +440,7 @@ def rankme_tells_hyperparameters_apart(found: Found) -> Answer:
     source="the question of this study",
     paper="more",
 )
-def rankme_tells_more_than_the_width(found: Found) -> Answer:
+def rankme_tells_more_than_the_width(found: Found) -> ClaimAnswer:
     found.measured(RANKME)
     return beyond_chance(found.orders.against(RANKME, DIMENSIONS, "full", WITHIN), what="difference of tau")
 
@@ -440,7 +450,7 @@ def rankme_tells_more_than_the_width(found: Found) -> Answer:
     source="the question of this study",
     paper="above 0",
 )
-def rankme_tells_encoders_of_one_width_apart(found: Found) -> Answer:
+def rankme_tells_encoders_of_one_width_apart(found: Found) -> ClaimAnswer:
     found.measured(RANKME)
     return beyond_chance(found.orders.one(RANKME, "full", ARCHITECTURE))
 
@@ -450,7 +460,7 @@ def rankme_tells_encoders_of_one_width_apart(found: Found) -> Answer:
     source="the question of this study",
     paper="above 0",
 )
-def some_metric_tells_encoders_of_one_width_apart(found: Found) -> Answer:
+def some_metric_tells_encoders_of_one_width_apart(found: Found) -> ClaimAnswer:
     free = [name for name in map(str, found.orders.predictors) if kind_of(name) == FREE]
     taus = {name: found.orders.one(name, "full", ARCHITECTURE) for name in free}
     known = {name: one for name, one in taus.items() if one.value is not None}
@@ -458,8 +468,9 @@ def some_metric_tells_encoders_of_one_width_apart(found: Found) -> Answer:
         raise QueryError("No metric without labels of encoders of one network and width is in results/; measure some.")
     best = max(known, key=lambda name: known[name].value or 0.0)
     surely = [name for name, one in known.items() if (one.ci_low or 0.0) > 0]
-    return Answer(
-        ours=f"the best is {title_of(best)}: tau {interval(known[best], digits=2)}; beyond their interval "
+    return ClaimAnswer(
+        ours=f"the best is {get_metric_title(best)}: tau {format_estimate(known[best], digits=2)}; "
+        "beyond their interval "
         f"{len(surely)} of {len(known)}",
         holds=best in surely,
         value=known[best].value,
@@ -473,7 +484,7 @@ def some_metric_tells_encoders_of_one_width_apart(found: Found) -> Answer:
     source="LiDAR (arXiv:2312.04000), Tables 1, 5, 7 to 9",
     paper="consistently higher tau",
 )
-def lidar_is_better_within_an_objective(found: Found) -> Answer:
+def lidar_is_better_within_an_objective(found: Found) -> ClaimAnswer:
     found.measured(LIDAR, RANKME)
     return beyond_chance(found.orders.against(LIDAR, RANKME, "full", WITHIN), what="difference of tau")
 
@@ -483,12 +494,12 @@ def lidar_is_better_within_an_objective(found: Found) -> Answer:
     source="LiDAR (arXiv:2312.04000), Tables 1, 5, 7 to 9",
     paper="consistently higher tau",
 )
-def lidar_is_better_over_all(found: Found) -> Answer:
+def lidar_is_better_over_all(found: Found) -> ClaimAnswer:
     found.measured(LIDAR, RANKME)
     return beyond_chance(found.orders.against(LIDAR, RANKME, "full", ALL), what="difference of tau")
 
 
-def beyond_chance(estimate: Estimate, what: str = "tau") -> Answer:
+def beyond_chance(estimate: Estimate, what: str = "tau") -> ClaimAnswer:
     """Holds if the estimate lies above 0 with its whole interval."""
     if estimate.value is None:
         raise QueryError(f"{what.capitalize()} of {estimate.term} is not known: {estimate.note}.")
@@ -496,8 +507,8 @@ def beyond_chance(estimate: Estimate, what: str = "tau") -> Answer:
     reason = "there is no interval" if high is None else "the interval holds 0, so that these encoders do not tell"
     if high is not None and high < 0:
         reason = "it is the other way round on these encoders, which are not the paper's"
-    return Answer(
-        ours=f"{what} {interval(estimate, digits=2)}, {estimate.n} encoders, {estimate.note}",
+    return ClaimAnswer(
+        ours=f"{what} {format_estimate(estimate, digits=2)}, {estimate.n} encoders, {estimate.note}",
         value=estimate.value,
         holds=low is not None and low > 0,
         reason=reason,

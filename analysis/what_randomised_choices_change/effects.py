@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.linear import CONSTANT, fit_ols, null_vectors
+from zoo.analysis.linear import CONSTANT, find_null_vectors, fit_ols
 from zoo.errors import QueryError
 
 N_PERMUTATIONS = 9_999
@@ -167,7 +167,7 @@ def randomised_interactions(
             method=f"randomised, {BESIDE}",
         )
         estimates.append(fit.estimate(term))
-        independent = model.drop(columns=list(null_vectors(model))).to_numpy(dtype=np.float64)
+        independent = model.drop(columns=list(find_null_vectors(model))).to_numpy(dtype=np.float64)
         basis: NDArray[np.float64] = np.linalg.qr(independent)[0]
         rest = _residual(np.asarray(product, dtype=np.float64), basis)
         residual = _residual(y.to_numpy(dtype=np.float64), basis)

@@ -13,34 +13,34 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import Floats, drawn_counts, kendall, percentiles
-from zoo.analysis.label_free import directed, needs_labels, title_of
+from zoo.analysis.correlations import Floats, compute_kendall, compute_middle_interval, draw_counts
+from zoo.analysis.label_free import direct_upwards, get_metric_title, needs_labels
 from zoo.analysis.randomised import (
     DATASET,
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
     UNITS,
-    Population,
+    RandomisedPopulation,
 )
 from zoo.analysis.scaling_law import (
     METHOD,
     N_DECOMPOSITION,
     ScalingLaw,
+    compute_residuals,
+    estimate_r2,
     fit_scaling_law,
-    full_shot_only,
-    law_errors,
     law_rows,
-    leave_encoder_out,
-    r2_estimate,
-    residuals,
+    predict_law_errors,
+    predict_leaving_encoder_out,
+    reduce_to_full_shot,
 )
 from zoo.analysis.table import StudyTable
 from zoo.datasets.recipes import WORDS
 from zoo.errors import QueryError, UnknownName
 from zoo.results.values import IMAGENET
 from zoo.results.vocabulary import LABEL_FREE_METRICS
-from zoo.studies.findings import excludes_zero
+from zoo.studies.findings import has_interval_without_zero
 
 from .effects import (
     RandomisedEffect,
@@ -89,7 +89,7 @@ class Interaction:
 class Experiment:
     """Everything that the randomised choices changed."""
 
-    population: Population
+    population: RandomisedPopulation
     first: Effects  # of all encoders; these count
     second: Effects  # of the self-supervised alone
     n_second: int
@@ -127,7 +127,7 @@ class Experiment:
             yield effect.beside.described(method="randomised, interaction", note=note)
 
 
-def experiment_of(population: Population, *, seed: int = 0) -> Experiment:
+def experiment_of(population: RandomisedPopulation, *, seed: int = 0) -> Experiment:
     """Both analyses, the mean of the augmentations and the interactions; QueryError if there are too few encoders."""
     contrasts, outcomes = population.contrasts, population.outcomes[list(OUTCOMES)]
     drawn: dict[str, Any] = {"n_permutations": N_PERMUTATIONS, "seed": seed}
@@ -185,7 +185,7 @@ def robust(estimate: Estimate) -> Estimate:
 
 def disagreement(effect: RandomisedEffect) -> str:
     """Where the p-value, of the difference in means, and the interval of least squares say different things."""
-    told = excludes_zero(robust(effect.beside))
+    told = has_interval_without_zero(robust(effect.beside))
     if effect.p <= CERTAIN and not told:
         return "0 lies in the interval of least squares beside all choices"
     if effect.p > CERTAIN and told:
@@ -220,15 +220,15 @@ class Fitted:
     full_shot_only: float  # R2 of the same law that knows nothing but the full-shot error
 
     def misses(self) -> pd.DataFrame:
-        """Measured minus predicted by number of labels, the columns of :func:`~zoo.analysis.scaling_law.residuals`."""
-        found = residuals(self.law, self.rows)
+        """Measured minus predicted by number of labels, as :func:`~zoo.analysis.scaling_law.compute_residuals`."""
+        found = compute_residuals(self.law, self.rows)
         return found[found["family"] == "all"].drop(columns="family")
 
     def mean_curve(self, n: Floats, alpha: float, w: float) -> Floats:
         """The mean error of all encoders with each of some numbers of labels by a law, in percent."""
         encoders = self.rows.drop_duplicates("encoder")
         cells = {name: encoders[name].to_numpy(float)[:, None] for name in ("T", "probe_gen", "enc_gen")}
-        errors = law_errors({"n": n, **cells}, alpha=alpha, w=w, n_measured=self.law.n_measured)
+        errors = predict_law_errors({"n": n, **cells}, alpha=alpha, w=w, n_measured=self.law.n_measured)
         return np.asarray(errors.mean(axis=0))
 
 
@@ -255,7 +255,7 @@ class Laws:
         ours, theirs = self.ours.law, self.known().law
         column = (ALPHA, W).index(name)
         one, other = (law.alpha if name == ALPHA else law.W for law in (ours, theirs))
-        low, high = percentiles(ours.draws[:, column] - theirs.draws[:, column])
+        low, high = compute_middle_interval(ours.draws[:, column] - theirs.draws[:, column])
         return one.described(
             term=f"{name}, {DATASET} minus {IMAGENET}", method=f"{METHOD}, difference", n=one.n + other.n
         ).with_value((one.value or 0.0) - (other.value or 0.0), (low, high))
@@ -288,14 +288,14 @@ def laws_of(rows: pd.DataFrame, n_measured: int, table: StudyTable, *, seed: int
 
 
 def _fitted(dataset: str, rows: pd.DataFrame, n_measured: float, seed: int) -> Fitted:
-    alone = fit_scaling_law(full_shot_only(rows), n_resamples=0, n_measured=n_measured)
+    alone = fit_scaling_law(reduce_to_full_shot(rows), n_resamples=0, n_measured=n_measured)
     return Fitted(
         dataset=dataset,
         law=fit_scaling_law(rows, n_resamples=N_RESAMPLES, seed=seed, n_measured=n_measured),
         rows=rows,
-        left_out=r2_estimate(
+        left_out=estimate_r2(
             rows,
-            leave_encoder_out(rows, n_measured=n_measured),
+            predict_leaving_encoder_out(rows, n_measured=n_measured),
             term="R2, each encoder predicted by the law of the others",
             n_resamples=N_RESAMPLES,
             seed=seed,
@@ -348,7 +348,7 @@ class Orders:
             _taus(self.predictors[name], self.errors[target], self.masks[pairs], self.counts, has)
             for name in (metric, other)
         )
-        term = f"{title_of(metric)} - {title_of(other)}"
+        term = f"{get_metric_title(metric)} - {get_metric_title(other)}"
         return _estimate(term, values - others, has, target, pairs, _n_pairs(self.masks[pairs], has))
 
     def more_among(self, metric: str, target: str, pairs: str, others: str) -> Estimate:
@@ -359,7 +359,7 @@ class Orders:
             for name in (pairs, others)
         )
         n_pairs = min(_n_pairs(self.masks[name], has) for name in (pairs, others))
-        return _estimate(title_of(metric), values - less, has, target, f"{pairs} minus {others}", n_pairs)
+        return _estimate(get_metric_title(metric), values - less, has, target, f"{pairs} minus {others}", n_pairs)
 
     def n_pairs(self, pairs: str) -> int:
         """How many pairs of encoders share so much."""
@@ -372,24 +372,26 @@ class Orders:
             yield from (self.against(metric, DIMENSIONS, "full", pairs) for pairs in (ALL, WITHIN))
 
 
-def orders_of(population: Population, metrics: pd.DataFrame, few_shot: pd.Series[float], *, seed: int = 0) -> Orders:
+def orders_of(
+    population: RandomisedPopulation, metrics: pd.DataFrame, few_shot: pd.Series[float], *, seed: int = 0
+) -> Orders:
     """Every metric turned so that more is better, the number of dimensions and the accuracy with few labels."""
     if not metrics.index.equals(population.choices.index) or not few_shot.index.equals(population.choices.index):
         raise QueryError("The encoders of the metrics are not those of the population, expected the same in one order.")
     varying = [str(name) for name in metrics if metrics[name].nunique() > 1]
-    predictors = pd.DataFrame({name: directed(metrics[name]) for name in varying}, index=metrics.index)
+    predictors = pd.DataFrame({name: direct_upwards(metrics[name]) for name in varying}, index=metrics.index)
     predictors[DIMENSIONS] = population.choices["dim"].astype("float64")
     predictors[FEW_LABELS] = 100 - few_shot
     n, errors = len(population), population.outcomes[list(TARGETS)]
     masks = {name: _mask(population.choices, name) for name in SHARED}
-    counts = np.concatenate([np.ones((1, n)), drawn_counts(n, N_RESAMPLES, seed)])
+    counts = np.concatenate([np.ones((1, n)), draw_counts(n, N_RESAMPLES, seed)])
     known = {}
     for metric in map(str, predictors):
         has = _has(predictors, metric)
         for target, pairs in product(TARGETS, SHARED):
             values = _taus(predictors[metric], errors[target], masks[pairs], counts, has)
             known[metric, target, pairs] = _estimate(
-                title_of(metric), values, has, target, pairs, _n_pairs(masks[pairs], has)
+                get_metric_title(metric), values, has, target, pairs, _n_pairs(masks[pairs], has)
             )
     return Orders(predictors=predictors, errors=errors, masks=masks, counts=counts, known=known)
 
@@ -397,7 +399,7 @@ def orders_of(population: Population, metrics: pd.DataFrame, few_shot: pd.Series
 def _taus(predictor: pd.Series[float], error: pd.Series[float], mask: Floats, counts: Floats, has: Masks) -> Floats:
     """Tau of the encoders that have a metric, and of the resamples; (1 + n_resamples,)."""
     x, y = (np.asarray(one[has], dtype=np.float64) for one in (predictor, -error))
-    return kendall(x, y, counts[:, has], mask[np.ix_(has, has)])
+    return compute_kendall(x, y, counts[:, has], mask[np.ix_(has, has)])
 
 
 def _has(predictors: pd.DataFrame, *metrics: str) -> Masks:
@@ -421,7 +423,7 @@ def _estimate(term: str, values: Floats, has: Masks, target: str, pairs: str, n_
         return blank.described(note=f"{n_pairs} pairs, too few for an order")
     if not np.isfinite(values[0]):
         return blank.described(note="it never varies among such pairs")
-    return blank.with_value(values[0], percentiles(values[1:]), note=f"{n_pairs} pairs")
+    return blank.with_value(values[0], compute_middle_interval(values[1:]), note=f"{n_pairs} pairs")
 
 
 def kind_of(metric: str) -> str:
@@ -431,7 +433,7 @@ def kind_of(metric: str) -> str:
     return LABELLED if needs_labels(metric) else FREE
 
 
-def why_missing(population: Population, metrics: pd.DataFrame) -> dict[str, dict[str, int]]:
+def why_missing(population: RandomisedPopulation, metrics: pd.DataFrame) -> dict[str, dict[str, int]]:
     """By metric that some encoders lack, how many lack it and why, in words."""
     choices = population.choices
     made = [name for name in SWITCHES if name in WORDS]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from zoo.analysis.randomised import DATASET, JOINT_EMBEDDING, Population
+from zoo.analysis.randomised import DATASET, JOINT_EMBEDDING, RandomisedPopulation
 from zoo.errors import QueryError
-from zoo.files import shipped_only
+from zoo.files import use_shipped_only
 from zoo.results.derived import seed_means, summaries
 from zoo.results.values import SETTINGS, SeedMean
 from zoo.results.vocabulary import LABEL_FREE_METRICS
@@ -32,8 +32,8 @@ def with_joint_embedding(contrasts: pd.DataFrame) -> pd.DataFrame:
     return contrasts.assign(**{JOINT: contrasts[[f"objective {name}" for name in JOINT_EMBEDDING]].sum(axis=1)})
 
 
-@shipped_only()
-def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
+@use_shipped_only()
+def randomised_law_rows(population: RandomisedPopulation) -> tuple[pd.DataFrame, int]:
     """Rows for :func:`~zoo.analysis.scaling_law.fit_scaling_law`, and with how many labels components were measured.
 
     One row an encoder and number of labels, means over seeds; ``family`` is the network. QueryError if the components
@@ -67,8 +67,8 @@ def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(rows), n_measured
 
 
-@shipped_only()
-def label_free_values(population: Population) -> pd.DataFrame:
+@use_shipped_only()
+def label_free_values(population: RandomisedPopulation) -> pd.DataFrame:
     """Label-free metrics as measured, (n_encoders, n_metrics), by the protocol that most encoders have."""
     by_metric: dict[str, dict[tuple[str, str], dict[str, float]]] = {name: {} for name in LABEL_FREE_METRICS}
     for one in _seed_means(population):
@@ -82,5 +82,5 @@ def label_free_values(population: Population) -> pd.DataFrame:
     return pd.DataFrame(columns, index=population.choices.index)
 
 
-def _seed_means(population: Population) -> list[SeedMean]:
+def _seed_means(population: RandomisedPopulation) -> list[SeedMean]:
     return [one for one in seed_means(population.choices.index) if one.dataset == DATASET]

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.label_free import direction_of, title_of
-from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, Population
-from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import interval, probability, unsigned
+from zoo.analysis.label_free import get_direction, get_metric_title
+from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, RandomisedPopulation
+from zoo.evaluation.drawing import COLOURS, MARKS, Figure, draw_legend_below, make_figure, write_panel_letters
+from zoo.studies.findings import FindingsTable, RowsUsed
+from zoo.studies.tables import format_estimate, format_p_value, format_unsigned
 
 from .effects import RandomisedEffect
 from .experiment import (
@@ -44,11 +44,11 @@ from .experiment import (
 POINTS = "Percentage points, lower is better."
 
 
-def effects_tables(experiment: Experiment) -> list[Table]:
+def effects_tables(experiment: Experiment) -> list[FindingsTable]:
     """One table an outcome, one row a contrast, both analyses."""
     n = len(experiment.population)
     return [
-        Table(
+        FindingsTable(
             title=f"What each choice changes: {words.lower()}",
             headers=[
                 "contrast",
@@ -65,9 +65,9 @@ def effects_tables(experiment: Experiment) -> list[Table]:
                     UNITS[term],
                     str(effect.n),
                     f"{_value(effect):+.2f}",
-                    interval(robust(effect.beside), digits=2),
-                    probability(effect.p),
-                    probability(effect.p_family),
+                    format_estimate(robust(effect.beside), digits=2),
+                    format_p_value(effect.p),
+                    format_p_value(effect.p_family),
                     *_second(experiment, term, outcome),
                 ]
                 for (term, of), effect in experiment.first.items()
@@ -83,25 +83,25 @@ def effects_tables(experiment: Experiment) -> list[Table]:
 
 def _second(experiment: Experiment, term: str, outcome: str) -> list[str]:
     effect = experiment.second.get((term, outcome))
-    return ["", ""] if effect is None else [interval(robust(effect.beside), digits=2), probability(effect.p)]
+    return ["", ""] if effect is None else [format_estimate(robust(effect.beside), digits=2), format_p_value(effect.p)]
 
 
 def _value(effect: RandomisedEffect) -> float:
     return (effect.alone or effect.beside).value or 0.0
 
 
-def together_table(experiment: Experiment) -> Table:
+def together_table(experiment: Experiment) -> FindingsTable:
     """The mean effect of the augmentations, one row an outcome."""
-    return Table(
+    return FindingsTable(
         title="What one augmentation changes, the mean of five",
         headers=["outcome", "slope on their number", "least squares [95 %, HC3]", "p", "family-wise p"],
         rows=[
             [
                 OUTCOMES[outcome],
                 f"{_value(effect):+.2f}",
-                interval(robust(effect.beside), digits=2),
-                probability(effect.p),
-                probability(effect.p_family),
+                format_estimate(robust(effect.beside), digits=2),
+                format_p_value(effect.p),
+                format_p_value(effect.p_family),
             ]
             for (_, outcome), effect in experiment.together.items()
         ],
@@ -109,18 +109,18 @@ def together_table(experiment: Experiment) -> Table:
     )
 
 
-def interactions_table(experiment: Experiment) -> Table:
+def interactions_table(experiment: Experiment) -> FindingsTable:
     """One row an interaction that was stated beforehand."""
-    return Table(
+    return FindingsTable(
         title="Interactions that were stated beforehand",
         headers=["interaction", "outcome", "value [95 %, HC3]", "p", "family-wise p", "expected", "verdict"],
         rows=[
             [
                 one.effect.term,
                 OUTCOMES[one.effect.outcome],
-                interval(robust(one.effect.beside), digits=2),
-                probability(one.effect.p),
-                probability(one.effect.p_family),
+                format_estimate(robust(one.effect.beside), digits=2),
+                format_p_value(one.effect.p),
+                format_p_value(one.effect.p_family),
                 SIGNS[one.expected],
                 one.verdict,
             ]
@@ -131,7 +131,7 @@ def interactions_table(experiment: Experiment) -> Table:
     )
 
 
-def smallest_table(experiment: Experiment) -> Table:
+def smallest_table(experiment: Experiment) -> FindingsTable:
     """What could have been found, one row an outcome and a kind of contrast; medians over the contrasts."""
     rows = []
     for outcome, words in OUTCOMES.items():
@@ -140,7 +140,7 @@ def smallest_table(experiment: Experiment) -> Table:
             effects = [experiment.first[term, outcome] for term in of_kind(experiment.population.contrasts, kind)]
             sizes = [_half(effects), *(_median(experiment, effects, of_family=of) for of in (False, True))]
             rows.append([words, f"{spread:.2f}", kind, *(f"{size:.2f}" for size in sizes)])
-    return Table(
+    return FindingsTable(
         title="What could have been found",
         headers=[
             "outcome",
@@ -165,12 +165,12 @@ def _median(experiment: Experiment, effects: Sequence[RandomisedEffect], *, of_f
     return float(np.median([experiment.smallest(one, of_family=of_family) for one in effects]))
 
 
-def approximation_table(population: Population) -> Table:
+def approximation_table(population: RandomisedPopulation) -> FindingsTable:
     """The error of the supervised twin of every architecture, one column a number of dimensions."""
     frame = population.choices[["network", "size", "dim"]].assign(approx=population.outcomes["approx"])
     cells = {key: f"{value:.2f}" for key, value in frame.groupby(["network", "size", "dim"])["approx"].mean().items()}
     widths = sorted({int(one) for one in frame["dim"]})
-    return Table(
+    return FindingsTable(
         title="Approximation: the training error of the supervised twin of each architecture",
         headers=["network", "size", *(f"{width} dimensions" for width in widths)],
         rows=[
@@ -183,7 +183,7 @@ def approximation_table(population: Population) -> Table:
     )
 
 
-def law_table(laws: Laws) -> Table:
+def law_table(laws: Laws) -> FindingsTable:
     """One row a law, and the differences."""
     rows = [
         [
@@ -191,16 +191,19 @@ def law_table(laws: Laws) -> Table:
             str(one.law.n_encoders),
             str(one.law.n_rows),
             f"{one.law.n_measured:,.0f}",
-            *(unsigned(value, digits) for value, digits in ((one.law.alpha, 3), (one.law.W, 2), (one.law.r2, 3))),
-            unsigned(one.left_out, 3),
+            *(
+                format_unsigned(value, digits)
+                for value, digits in ((one.law.alpha, 3), (one.law.W, 2), (one.law.r2, 3))
+            ),
+            format_unsigned(one.left_out, 3),
             f"{one.full_shot_only:.3f}",
         ]
         for one in laws.each()
     ]
     if laws.imagenet is not None:
-        differences = [interval(laws.difference(name), digits=digits) for name, digits in ((ALPHA, 3), (W, 2))]
+        differences = [format_estimate(laws.difference(name), digits=digits) for name, digits in ((ALPHA, 3), (W, 2))]
         rows.append(["difference", "", "", "", *differences, "", "", ""])
-    return Table(
+    return FindingsTable(
         title="The scaling law of these encoders and of ImageNet's",
         headers=[
             "encoders of", "encoders", "errors", "labels of the components", "alpha", "W", "R2",
@@ -211,14 +214,14 @@ def law_table(laws: Laws) -> Table:
     )  # fmt: skip
 
 
-def misses_table(laws: Laws) -> Table:
+def misses_table(laws: Laws) -> FindingsTable:
     """Measured minus predicted by number of labels, of each law."""
     rows = [
         [one.dataset, f"{n:,}", str(count), f"{bias:+.2f} [{low:+.2f}, {high:+.2f}]", f"{rmse:.2f}"]
         for one in laws.each()
         for n, count, bias, low, high, rmse in one.misses().itertuples(index=False)
     ]
-    return Table(
+    return FindingsTable(
         title="Where the law misses",
         headers=["encoders of", "labels", "encoders", "measured minus predicted", "root mean square"],
         rows=rows,
@@ -227,17 +230,17 @@ def misses_table(laws: Laws) -> Table:
     )
 
 
-def orders_tables(orders: Orders) -> list[Table]:
+def orders_tables(orders: Orders) -> list[FindingsTable]:
     """One table a target, one row a metric, one column a kind of pairs."""
     metrics = ranked(orders)
     n_pairs = {pairs: orders.n_pairs(pairs) for pairs in SHARED}
     return [
-        Table(
+        FindingsTable(
             title=f"How metrics order encoders by {words}",
             headers=["metric", "kind", "encoders", *(f"{pairs} ({n_pairs[pairs]:,} pairs)" for pairs in SHARED)],
             rows=[
                 [
-                    title_of(metric) + (", no direction is claimed" if direction_of(metric) == "none" else ""),
+                    get_metric_title(metric) + (", no direction is claimed" if get_direction(metric) == "none" else ""),
                     kind_of(metric),
                     str(orders.one(metric, target, ALL).n),
                     *(_tau(orders.one(metric, target, pairs)) for pairs in SHARED),
@@ -259,20 +262,20 @@ def ranked(orders: Orders) -> list[str]:
     return sorted(metrics, key=lambda name: (kinds.index(kind_of(name)), -(orders.one(name, "full", ALL).value or 0.0)))
 
 
-def missing_table(missing: dict[str, dict[str, int]], n: int) -> Table:
+def missing_table(missing: dict[str, dict[str, int]], n: int) -> FindingsTable:
     """Which metrics some encoders lack, and why."""
-    return Table(
+    return FindingsTable(
         title="Metrics that some encoders lack",
         headers=["metric", "encoders with it", "encoders without it", "why"],
         rows=[
-            [title_of(name), str(n - sum(why.values())), str(number), words]
+            [get_metric_title(name), str(n - sum(why.values())), str(number), words]
             for name, why in missing.items()
             for words, number in why.items()
         ],
     )
 
 
-def runs_table(population: Population) -> Table:
+def runs_table(population: RandomisedPopulation) -> FindingsTable:
     """What became of the runs, one row an objective."""
     log, objectives = population.log, population.choices["objective"]
     rows = []
@@ -282,7 +285,7 @@ def runs_table(population: Population) -> Table:
         rows.append(
             [name, str(len(own)), *counts, f"{own['seconds'].median():.0f}", f"{own['seconds'].sum() / 3600:.2f}"]
         )
-    return Table(
+    return FindingsTable(
         title="The runs",
         headers=["objective", "runs", "trained", "collapsed", "failed", "median seconds", "hours in all"],
         rows=rows,
@@ -290,7 +293,7 @@ def runs_table(population: Population) -> Table:
     )
 
 
-def choices_table(population: Population) -> Table:
+def choices_table(population: RandomisedPopulation) -> FindingsTable:
     """How often each level of each choice was drawn."""
     rows = []
     for name in population.choices:
@@ -298,7 +301,7 @@ def choices_table(population: Population) -> Table:
         counts = cells.value_counts()
         levels = sorted(counts.index, key=lambda level: (isinstance(level, str), level))
         rows.append([str(name).replace("_", " "), ", ".join(f"{_level(one)}: {counts[one]}" for one in levels)])
-    return Table(title="The choices that were drawn", headers=["choice", "encoders by level"], rows=rows)
+    return FindingsTable(title="The choices that were drawn", headers=["choice", "encoders by level"], rows=rows)
 
 
 def _level(level: object) -> str:
@@ -307,31 +310,34 @@ def _level(level: object) -> str:
     return f"{level:g}" if isinstance(level, float) else str(level)
 
 
-def rows_used(experiment: Experiment, laws: Laws, orders: Orders, missing: dict[str, dict[str, int]]) -> list[Rows]:
+def rows_used(experiment: Experiment, laws: Laws, orders: Orders, missing: dict[str, dict[str, int]]) -> list[RowsUsed]:
     """How many encoders every part used, and why others were left out."""
     population, n = experiment.population, len(experiment.population)
     waiting = {"trained and not measured yet": len(population.unmeasured)} if population.unmeasured else {}
     used = [
-        Rows(part="effects, first analysis", used=n, left_out=waiting),
-        Rows(
+        RowsUsed(part="effects, first analysis", used=n, left_out=waiting),
+        RowsUsed(
             part="effects, self-supervised alone",
             used=experiment.n_second,
             left_out={"supervised": n - experiment.n_second} if n > experiment.n_second else {},
         ),
         *(
-            Rows(part=f"scaling law of {one.dataset}", used=one.law.n_rows, unit="errors of encoders")
+            RowsUsed(part=f"scaling law of {one.dataset}", used=one.law.n_rows, unit="errors of encoders")
             for one in laws.each()
         ),
-        Rows(part="metrics without labels", used=len(orders.predictors)),
+        RowsUsed(part="metrics without labels", used=len(orders.predictors)),
     ]
     return [
         *used,
-        *(Rows(part=title_of(name), used=n - sum(why.values()), left_out=why) for name, why in missing.items()),
+        *(
+            RowsUsed(part=get_metric_title(name), used=n - sum(why.values()), left_out=why)
+            for name, why in missing.items()
+        ),
     ]
 
 
 def _tau(estimate: Estimate) -> str:
-    return "" if estimate.value is None else interval(estimate, digits=2)
+    return "" if estimate.value is None else format_estimate(estimate, digits=2)
 
 
 FOUND, PERHAPS, NONE = "#0072B2", "#56B4E9", "#888888"
@@ -395,7 +401,7 @@ def all_figures(experiment: Experiment, laws: Laws, orders: Orders) -> list[Figu
 def draw_effects(experiment: Experiment) -> Drawing:
     """One panel an outcome, one row a contrast."""
     terms = [name for name in UNITS if (name, "usability") in experiment.first]
-    drawing, panels = new_figure(height=0.155 * len(terms) + 1.1, n_columns=len(OUTCOMES), sharey=True)
+    drawing, panels = make_figure(height=0.155 * len(terms) + 1.1, n_columns=len(OUTCOMES), sharey=True)
     places = [-place - 0.6 * (term not in OF_OBJECTIVE) for place, term in enumerate(terms)]
     for panel, outcome in zip(panels, OUTCOMES, strict=True):
         for place, term in zip(places, terms, strict=True):
@@ -409,7 +415,7 @@ def draw_effects(experiment: Experiment) -> Drawing:
         places, [_WORDS.get(term, term.removeprefix("objective ").replace("_", " ")) for term in terms]
     )
     panels[0].set_ylim(places[-1] - 0.7, 0.7)
-    letter(
+    write_panel_letters(
         panels,
         [
             words.replace("Error with ", "Error with\n").replace(" generalization", "\ngeneralization")
@@ -423,7 +429,7 @@ def draw_effects(experiment: Experiment) -> Drawing:
     ):
         panels[0].plot([], [], "o-", color=ink, label=words)
     panels[0].plot([], [], "|", color=NONE, markersize=6, label="difference in means")
-    legend_below(drawing, panels[0], n_columns=4)
+    draw_legend_below(drawing, panels[0], n_columns=4)
     return drawing
 
 
@@ -446,7 +452,7 @@ def draw_interactions(experiment: Experiment) -> Drawing:
         [one for one in experiment.interactions if (one.effect.outcome in _GENERALIZATION) == is_general]
         for is_general in (False, True)
     ]
-    drawing, panels = new_figure(height=2.1, n_columns=2)
+    drawing, panels = make_figure(height=2.1, n_columns=2)
     for panel, part in zip(panels, parts, strict=True):
         for place, one in enumerate(part):
             _draw_effect(panel, -place, one.effect)
@@ -463,7 +469,7 @@ def draw_interactions(experiment: Experiment) -> Drawing:
         panel.axvline(0, color="black", linewidth=0.7)
         panel.set_xlabel("interaction [points]\nbelow 0 the error falls more")
         panel.grid(visible=False, axis="y")
-    letter(panels)
+    write_panel_letters(panels)
     return drawing
 
 
@@ -475,13 +481,13 @@ def _interaction_words(effect: RandomisedEffect) -> str:
 def draw_laws(laws: Laws) -> Drawing:
     """One panel a population: errors by labels, its own law and that of the other one."""
     each = laws.each()
-    drawing, panels = new_figure(height=3.2, n_columns=len(each), sharey=True)
+    drawing, panels = make_figure(height=3.2, n_columns=len(each), sharey=True)
     for number, (panel, fitted) in enumerate(zip(panels, each, strict=True)):
         _draw_law(panel, fitted, each[1 - number] if len(each) == 2 else None)
         panel.set_xlabel("labels of the probe [number]")
     panels[0].set_ylabel("error [%], lower is better")
-    letter(panels, [f"{one.dataset}, {one.law.n_encoders} encoders" for one in each])
-    legend_below(drawing, panels[0], n_columns=4)
+    write_panel_letters(panels, [f"{one.dataset}, {one.law.n_encoders} encoders" for one in each])
+    draw_legend_below(drawing, panels[0], n_columns=4)
     return drawing
 
 
@@ -524,7 +530,7 @@ def _orders_figure(orders: Orders, name: str, title: str, panels: Sequence[tuple
 def draw_orders(orders: Orders, shown: Sequence[tuple[str, str]]) -> Drawing:
     """One panel a target and kind of pairs, one row a metric."""
     metrics = ranked(orders)
-    drawing, panels = new_figure(height=0.155 * len(metrics) + 1.2, n_columns=len(shown), sharey=True, sharex=True)
+    drawing, panels = make_figure(height=0.155 * len(metrics) + 1.2, n_columns=len(shown), sharey=True, sharex=True)
     kinds = list(_INKS)
     places = [-place - 0.6 * kinds.index(kind_of(metric)) for place, metric in enumerate(metrics)]
     for panel, (target, pairs) in zip(panels, shown, strict=True):
@@ -537,10 +543,12 @@ def draw_orders(orders: Orders, shown: Sequence[tuple[str, str]]) -> Drawing:
         panel.set_xlim(-0.75, 1.05)
     panels[0].set_yticks(places, [_short(metric) for metric in metrics])
     panels[0].set_ylim(places[-1] - 0.7, 0.7)
-    letter(panels, [_words(target, pairs, alone=len({one for one, _ in shown}) == 1) for target, pairs in shown])
+    write_panel_letters(
+        panels, [_words(target, pairs, alone=len({one for one, _ in shown}) == 1) for target, pairs in shown]
+    )
     for kind, ink in _INKS.items():
         panels[0].plot([], [], MARKS[kinds.index(kind)], linestyle="-", color=ink, label=kind)
-    legend_below(drawing, panels[0], n_columns=3)
+    draw_legend_below(drawing, panels[0], n_columns=3)
     return drawing
 
 
@@ -553,7 +561,7 @@ def _words(target: str, pairs: str, *, alone: bool) -> str:
 
 def _short(metric: str) -> str:
     """The words for a metric without what stands in brackets, but for views."""
-    title = title_of(metric)
+    title = get_metric_title(metric)
     return title if title.endswith("(aug.)") else title.partition(" (")[0]
 
 

@@ -25,14 +25,28 @@ from matplotlib.lines import Line2D
 from scipy import stats
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, best_of_each, group_means
-from zoo.analysis.linear import design_of, factor_test, fit_ols
-from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, those
+from zoo.analysis.groups import PARTS, estimate_group_means, select_best_of_each
+from zoo.analysis.linear import build_design, fit_ols, test_factor
+from zoo.analysis.table import StudyTable, answer_by_group, require_encoders, require_several, select_encoders
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
-from zoo.studies.findings import Answer, Claims, Findings, Table, excludes_zero, in_a_sentence
+from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, make_figure, write_panel_letters
+from zoo.studies.findings import (
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    answer_in_sentence,
+    has_interval_without_zero,
+)
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import COMPONENT_MARKS, doubts, draw_with_bars, listed, rows_used, with_interval
+from zoo.studies.tables import (
+    COMPONENT_MARKS,
+    count_rows_used,
+    describe_errata,
+    draw_with_bars,
+    format_named_numbers,
+    format_with_interval,
+)
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -41,14 +55,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     require_several(table.complete("year", "train_test")["year"], "year")
     found = Found.of(table)
     best, mean = found.best, found.mean
-    families = in_groups(table, "family", risks_of_best_by_year)
-    modes = {"average": found.by_mode, "best": in_groups(table, "ssl_mode", risks_of_best_by_year)}
+    families = answer_by_group(table, "family", risks_of_best_by_year)
+    modes = {"average": found.by_mode, "best": answer_by_group(table, "ssl_mode", risks_of_best_by_year)}
     named = {"best, ImageNet-1K": best, "average": mean}
     named |= {f"best, {family}": years for family, years in families.items()}
     named |= {f"{how}, {mode}": years for how, groups in modes.items() for mode, years in groups.items()}
     return Findings(
         claims=claims.judged(found),
-        answer=in_a_sentence(lambda: _answer(best)),
+        answer=answer_in_sentence(lambda: _answer(best)),
         estimates=[*(one for name, years in named.items() for one in years_estimates(name, years)), *found.further],
         tables=[
             years_table("Best ImageNet-1K encoder of each year (Figure 4)", {"": best}),
@@ -59,11 +73,11 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=_figures(best, mean, families, modes),
         rows=[
-            rows_used("best of each year, ImageNet-1K", found.imagenet, "year", "train_test", of=table),
-            *(rows_used(f"averages, {OUTCOMES[part].label.lower()}", table, "year", part) for part in PARTS),
+            count_rows_used("best of each year, ImageNet-1K", found.imagenet, "year", "train_test", of=table),
+            *(count_rows_used(f"averages, {OUTCOMES[part].label.lower()}", table, "year", part) for part in PARTS),
         ],
         notes=[
-            *doubts(risks.encoder for risks in best.values() if risks.encoder is not None),
+            *describe_errata(risks.encoder for risks in best.values() if risks.encoder is not None),
             "The best of a year is one encoder and has no interval; of few encoders the best is worse for that alone.",
             "Years differ in data, architecture and length of pretraining: that a component fell is no effect of time.",
             "Approximation is measured on supervised twins, one an architecture, and 0 by assumption for "
@@ -121,13 +135,13 @@ class Found:
     @classmethod
     def of(cls, table: StudyTable) -> Found:
         """The best and the average encoder of each year of a table."""
-        imagenet = those(table, "pretraining_data", "ImageNet-1K")
+        imagenet = select_encoders(table, "pretraining_data", "ImageNet-1K")
         slopes = [
             slope_over_years(table, part)
             for part in PARTS
             if table.frame.dropna(subset=["train_test", part])["year"].nunique() > 1
         ]
-        by_mode = in_groups(table, "ssl_mode", mean_risks_by_year)
+        by_mode = answer_by_group(table, "ssl_mode", mean_risks_by_year)
         return cls(table, imagenet, risks_of_best_by_year(imagenet), mean_risks_by_year(table), by_mode, slopes)
 
 
@@ -138,16 +152,16 @@ claims = Claims(source="Section 5.1, Figure 4")
 
 
 @claims(f"Usability was the largest source of error (best of {START})", paper="largest")
-def usability_was_largest(found: Found) -> Answer:
+def usability_was_largest(found: Found) -> ClaimAnswer:
     return largest(found.best, "usability", START)
 
 
 @claims(f"Usability improved steadily from {START} to {TURN}", paper="steadily")
-def usability_improved_steadily(found: Found) -> Answer:
+def usability_improved_steadily(found: Found) -> ClaimAnswer:
     years = [START, *(year for year in found.best if START < year < TURN), TURN]
     values = [known(of_year(found.best, year), "usability") for year in years]
     shown = [f"{value:.1f} ({year}, best of {found.best[year].n})" for year, value in zip(years, values, strict=True)]
-    return Answer(
+    return ClaimAnswer(
         ours=", ".join(shown),
         holds=all(later < earlier for earlier, later in pairwise(values)),
         reason="a later year is no better than the one before",
@@ -155,17 +169,17 @@ def usability_improved_steadily(found: Found) -> Answer:
 
 
 @claims(f"Usability drove the improvements from {START} to {TURN}", paper="usability")
-def usability_drove_the_improvements(found: Found) -> Answer:
+def usability_drove_the_improvements(found: Found) -> ClaimAnswer:
     return drove(found.best, "usability", START, TURN)
 
 
 @claims(f"Probe generalization is now the largest source of error (best of {NOW})", paper="largest")
-def probe_generalization_is_largest(found: Found) -> Answer:
+def probe_generalization_is_largest(found: Found) -> ClaimAnswer:
     return largest(found.best, "probe_gen", NOW)
 
 
 @claims(f"Probe generalization drove the improvements since {TURN}", paper="probe generalization")
-def probe_generalization_drove_the_improvements(found: Found) -> Answer:
+def probe_generalization_drove_the_improvements(found: Found) -> ClaimAnswer:
     return drove(found.best, "probe_gen", TURN, NOW)
 
 
@@ -174,9 +188,9 @@ def probe_generalization_drove_the_improvements(found: Found) -> Answer:
     source="Section 5.2.2, Figure 4",
     paper="tradeoff",
 )
-def one_fell_at_the_expense_of_the_other(found: Found) -> Answer:
+def one_fell_at_the_expense_of_the_other(found: Found) -> ClaimAnswer:
     first, then = changes_between(found.best, START, TURN), changes_between(found.best, TURN, NOW)
-    return Answer(
+    return ClaimAnswer(
         ours=f"usability {first['usability']:+.1f} and probe generalization {first['probe_gen']:+.1f}, "
         f"then {then['usability']:+.1f} and {then['probe_gen']:+.1f}",
         holds=first["usability"] < 0 < first["probe_gen"] and then["probe_gen"] < 0 < then["usability"],
@@ -185,11 +199,11 @@ def one_fell_at_the_expense_of_the_other(found: Found) -> Answer:
 
 
 @claims("Encoder generalization is small (best of every year)", paper="small")
-def encoder_generalization_is_small(found: Found) -> Answer:
+def encoder_generalization_is_small(found: Found) -> ClaimAnswer:
     values = [(known(risks, "enc_gen"), known(risks, "probe_gen")) for risks in found.best.values()]
     low, high = min(values)[0], max(values)[0]
     share = max(encoder / (probe or math.inf) for encoder, probe in values)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{low:.1f} to {high:.1f} points, at most {100 * share:.0f} % of probe generalization (small: below "
         "half of it)",
         holds=0 <= share < 0.5,
@@ -199,12 +213,12 @@ def encoder_generalization_is_small(found: Found) -> Answer:
 
 
 @claims(f"Usability of the best of {GAP}", source="Figure 4", paper="0 (as drawn)")
-def missing_usability_was_drawn_as_zero(found: Found) -> Answer:
+def missing_usability_was_drawn_as_zero(found: Found) -> ClaimAnswer:
     risks = of_year(found.best, GAP)
     value = risks.parts["usability"].value
     shown = "not measured" if value is None else f"{value:.2f}"
     together = "" if risks.known_sum is None else f", {risks.known_sum:.2f} with approximation"
-    return Answer(
+    return ClaimAnswer(
         ours=f"{shown}{together} ({risks.encoder}, best of {risks.n})",
         holds=value == 0,
         held_as_the_paper_did=(value or 0.0) == 0,
@@ -217,36 +231,39 @@ def missing_usability_was_drawn_as_zero(found: Found) -> Answer:
 
 
 @claims("Encoder generalization is constant (all encoders)", paper="constant")
-def encoder_generalization_is_constant(found: Found) -> Answer:
+def encoder_generalization_is_constant(found: Found) -> ClaimAnswer:
     slope = slope_over_years(found.table, "enc_gen")
     robust = slope.described(ci_low=slope.ci_low_robust, ci_high=slope.ci_high_robust)
-    linear = "is a linear trend" if excludes_zero(robust) else "is no linear trend"
+    linear = "is a linear trend" if has_interval_without_zero(robust) else "is no linear trend"
     tests = years_differ(found.table, "enc_gen")
     found.further.extend(tests)
     p = [1.0 if test.p is None else test.p for test in tests]
     means = {f"{year}": known(risks, "enc_gen") for year, risks in found.mean.items() if risks.parts["enc_gen"].n > 1}
-    return Answer(
+    return ClaimAnswer(
         ours=f"differences between years: F test p {p[0]:.1e}, Kruskal-Wallis p {p[1]:.3f}, n = {tests[0].n}",
         value=tests[0].p,
         holds=min(p) >= 0.05,
         contradicted=max(p) < 0.05,
-        reason=f"there {linear} ({with_interval(robust)} points a year), but years differ: {listed(means)} points",
+        reason=f"there {linear} ({format_with_interval(robust)} points a year), but years differ: "
+        f"{format_named_numbers(means)} points",
     )
 
 
 @claims("Encoder generalization is smaller than probe generalization", source="Section 5.1", paper="smaller")
-def encoder_generalization_is_smaller(found: Found) -> Answer:
+def encoder_generalization_is_smaller(found: Found) -> ClaimAnswer:
     rows = found.table.complete("enc_gen", "probe_gen")
     n = int((rows["enc_gen"] < rows["probe_gen"]).sum())
-    return Answer(ours=f"of {n} of {len(rows)} encoders", value=n, holds=n == len(rows), reason="not of all of them")
+    return ClaimAnswer(
+        ours=f"of {n} of {len(rows)} encoders", value=n, holds=n == len(rows), reason="not of all of them"
+    )
 
 
 @claims("Approximation error is negligible", paper="negligible")
-def approximation_is_negligible(found: Found) -> Answer:
+def approximation_is_negligible(found: Found) -> ClaimAnswer:
     rows = found.table.complete("approx", "train_test")
     share = 100 * (rows["approx"] / rows["train_test"]).max()
     average, highest = float(rows["approx"].mean()), float(rows["approx"].max())
-    return Answer(
+    return ClaimAnswer(
         ours=f"{average:.2f} points on average, at most {highest:.2f} and {share:.0f} % of the error "
         f"(negligible: below 10 %); n = {len(rows)}",
         value=average,
@@ -260,16 +277,16 @@ def approximation_is_negligible(found: Found) -> Answer:
     source="Appendix F.3, Figure 29a",
     paper="usability",
 )
-def usability_drove_the_averages(found: Found) -> Answer:
+def usability_drove_the_averages(found: Found) -> ClaimAnswer:
     return drove(found.mean, "usability", START, TURN)
 
 
 @claims(f"Averages: probe generalization is what matters in {NOW}", source="Appendix F.3, Figure 29a", paper="largest")
-def probe_generalization_exceeds_usability(found: Found) -> Answer:
-    excess = mean_difference(those(found.table, "year", NOW), "probe_gen", "usability")
+def probe_generalization_exceeds_usability(found: Found) -> ClaimAnswer:
+    excess = mean_difference(select_encoders(found.table, "year", NOW), "probe_gen", "usability")
     found.further.append(excess.described(method=f"{excess.method}, encoders of {NOW}"))
-    return Answer(
-        ours=f"{with_interval(excess)} points above usability, n = {excess.n}",
+    return ClaimAnswer(
+        ours=f"{format_with_interval(excess)} points above usability, n = {excess.n}",
         value=excess.value,
         holds=excess.ci_low is not None and excess.ci_low > 0,
         reason="usability is as large",
@@ -280,10 +297,10 @@ def probe_generalization_exceeds_usability(found: Found) -> Answer:
 
 
 @claims("Contrastive learning mostly drove the improvements of usability", source="Section 5.1", paper="mostly")
-def contrastive_learning_drove_usability(found: Found) -> Answer:
+def contrastive_learning_drove_usability(found: Found) -> ClaimAnswer:
     shares = shares_of_the_fall(found, found.table, "usability", ["ssl_mode"], START, TURN)
     value, n = carried(shares, "contrastive")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{value:.0f} % of the fall of the average from {START} to {TURN} (mostly: above half); "
         f"{n} of the {sum(share.n for share in shares)} encoders of {TURN} are contrastive",
         value=value,
@@ -297,7 +314,7 @@ def contrastive_learning_drove_usability(found: Found) -> Answer:
     source="Appendix F.3, Figure 30",
     paper="contrastive",
 )
-def usability_of_contrastive_encoders_fell_most(found: Found) -> Answer:
+def usability_of_contrastive_encoders_fell_most(found: Found) -> ClaimAnswer:
     changes = {}
     for mode, years in found.by_mode.items():
         values = [risks.parts["usability"].value for risks in years.values()]
@@ -305,8 +322,8 @@ def usability_of_contrastive_encoders_fell_most(found: Found) -> Answer:
         if len(measured) > 1:
             changes[mode] = measured[-1] - measured[0]
     most = min(changes, key=changes.__getitem__, default="none")
-    return Answer(
-        ours=listed(changes, signed=True),
+    return ClaimAnswer(
+        ours=format_named_numbers(changes, signed=True),
         value=-changes["contrastive"] if "contrastive" in changes else None,
         holds=most == "contrastive",
         reason=f"it fell most among {most} encoders",
@@ -318,14 +335,14 @@ def usability_of_contrastive_encoders_fell_most(found: Found) -> Answer:
     source="Appendix F.3, Figure 29b",
     paper="mostly",
 )
-def clustering_vits_carry_most(found: Found) -> Answer:
+def clustering_vits_carry_most(found: Found) -> ClaimAnswer:
     shown, clustering = [], {}
     for last in (NOW, GAP):
         shares = shares_of_the_fall(found, found.imagenet, "probe_gen", ["family", "ssl_mode"], TURN, last)
         clustering[last], n = carried(shares, "vit, clustering")
         vits, n_vits = carried(shares, "vit, ")
         shown.append(f"{clustering[last]:.0f} % until {last} ({n} encoders; all ViTs {vits:.0f} %, {n_vits} encoders)")
-    return Answer(
+    return ClaimAnswer(
         ours=f"{shown[0]} (most: above half)",
         value=clustering[NOW],
         holds=clustering[NOW] > 50,
@@ -334,27 +351,27 @@ def clustering_vits_carry_most(found: Found) -> Answer:
     )
 
 
-def largest(years: Years, part: str, year: int) -> Answer:
+def largest(years: Years, part: str, year: int) -> ClaimAnswer:
     """Whether a component is the largest of the best encoder of a year."""
     risks, values = of_year(years, year), parts_of(years, year)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{values[part]:.1f} of {risks.error:.1f} points ({risks.encoder}, best of {risks.n})",
         value=values[part],
         holds=max(values, key=values.__getitem__) == part,
-        reason=listed(values),
+        reason=format_named_numbers(values),
     )
 
 
-def drove(years: Years, part: str, first: int, last: int) -> Answer:
+def drove(years: Years, part: str, first: int, last: int) -> ClaimAnswer:
     """Whether the error fell between two years, and this component most."""
     changes, total = changes_between(years, first, last), of_year(years, last).error - of_year(years, first).error
     fell_most = min(changes, key=changes.__getitem__)
-    return Answer(
+    return ClaimAnswer(
         ours=f"{changes[part]:+.1f} points, the full-shot error {total:+.1f} "
         f"({years[first].n} and {years[last].n} encoders)",
         value=changes[part],
         holds=total < 0 and fell_most == part,
-        reason=listed(changes, signed=True),
+        reason=format_named_numbers(changes, signed=True),
     )
 
 
@@ -389,7 +406,7 @@ Years = Mapping[int, YearRisks]
 """Risks by year, in the order of the years."""
 
 
-def years_table(title: str, groups: Mapping[str, Years]) -> Table:
+def years_table(title: str, groups: Mapping[str, Years]) -> FindingsTable:
     """One row a group and year: encoders, which is the best one, components, full-shot error."""
     named, averaged = any(groups), all(risks.encoder is None for years in groups.values() for risks in years.values())
     headers = [
@@ -412,7 +429,7 @@ def years_table(title: str, groups: Mapping[str, Years]) -> Table:
         for name, years in groups.items()
         for year, risks in years.items()
     ]
-    return Table(
+    return FindingsTable(
         title=title,
         headers=headers,
         rows=rows,
@@ -479,7 +496,7 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
     """Components by year, one panel a title, with 95 % intervals of years of 3 encoders; gaps have a question mark."""
     n_columns = min(len(panels), 3)
     n_rows = -(-len(panels) // n_columns)
-    drawing, axes = new_figure(
+    drawing, axes = make_figure(
         height=2.8 if n_rows == 1 else 0.6 + 1.9 * n_rows, n_rows=n_rows, n_columns=n_columns, sharey=True
     )
     years = sorted({year for group in panels.values() for year in group})
@@ -503,7 +520,7 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
     axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))  # where the question marks stand
     drawing.legend(handles=handles, loc="outside lower center", ncols=5)
     if len(panels) > 1:
-        letter(axes[: len(panels)], [_FAMILIES.get(group, group) for group in panels])
+        write_panel_letters(axes[: len(panels)], [_FAMILIES.get(group, group) for group in panels])
     return drawing
 
 
@@ -552,7 +569,7 @@ def risks_of_best_by_year(table: StudyTable) -> dict[int, YearRisks]:
     """Components of the encoder with the lowest full-shot error of each year; what it lacks stays missing."""
     rows = table.complete("year", "train_test")
     counts = rows.groupby("year").size()
-    best = best_of_each(rows, "year", by="train_test")
+    best = select_best_of_each(rows, "year", by="train_test")
     found = {}
     for encoder, row in best.iterrows():
         year, n = int(row["year"]), int(counts[row["year"]])
@@ -568,7 +585,7 @@ def mean_risks_by_year(table: StudyTable) -> dict[int, YearRisks]:
     rows = table.complete("year", "train_test")
     chosen = table.only(rows.index, because="no year or no full-shot error")
     means = {
-        part: {int(float(mean.term)): mean for mean in group_means(chosen, part, "year")}
+        part: {int(float(mean.term)): mean for mean in estimate_group_means(chosen, part, "year")}
         for part in PARTS
         if chosen.frame[part].notna().any()
     }
@@ -615,7 +632,7 @@ def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
     require_several(rows["year"], "year")
     centred = rows.assign(year=rows["year"] - rows["year"].mean())
     fit = fit_ols(
-        design_of(centred, numeric=["year"]).matrix,
+        build_design(centred, numeric=["year"]).matrix,
         rows[outcome],
         terms=["year"],
         outcome_name=outcome,
@@ -644,9 +661,9 @@ def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
     ranks = label.described(unit="H statistic", method="differences between years, Kruskal-Wallis test")
     if rows[outcome].nunique() == 1:
         return label, ranks
-    design = design_of(years, categorical=["year"])
+    design = build_design(years, categorical=["year"])
     fit = fit_ols(design.matrix, rows[outcome], terms=[], outcome_name=outcome, unit="", method=label.method)
-    test = factor_test(fit, design.terms["year"], name="year")
+    test = test_factor(fit, design.terms["year"], name="year")
     kruskal = stats.kruskal(*(group.to_numpy() for _, group in rows.groupby("year")[outcome]))
     return (
         test.described(outcome=outcome, method=f"{label.method}, joint F test"),

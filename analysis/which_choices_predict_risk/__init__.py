@@ -28,34 +28,34 @@ import numpy as np
 from zoo.analysis.columns import OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES, Estimate
 from zoo.analysis.importance import ExplainedVariance, Importance, explained_variance
 from zoo.analysis.table import StudyTable
-from zoo.analysis.trees import TREE_FEATURES, stored_tuning
+from zoo.analysis.trees import TREE_FEATURES, read_stored_tuning
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import Figure
 from zoo.studies.findings import (
     NOT_AVAILABLE,
     WIDEST,
-    Answer,
     Claim,
+    ClaimAnswer,
     Claims,
     Findings,
-    Table,
-    in_a_sentence,
+    FindingsTable,
+    answer_in_sentence,
     number_claim,
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
-from zoo.studies.tables import cross_table
+from zoo.studies.tables import build_cross_table
 from zoo.studies.trees import (
     ARROWS,
-    Choice,
+    TreeChoice,
     Trees,
+    build_tuned_files,
     claim_of_way,
-    error_of,
-    fitted_trees,
-    settings_of,
-    tuned_files,
-    tuned_trees,
-    way_of,
+    describe_outcome,
+    find_effect_direction,
+    fit_trees,
+    get_tree_settings,
+    tune_trees,
 )
 
 OPTIONS = ("tune", "n_trials", "n_workers")
@@ -71,11 +71,11 @@ NOTES = (
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Explained variance before and after filtering, and what the SHAP values of the trees say of each choice."""
-    tuned = {name: tuned_trees(table, TREE_OUTCOMES, options, features=name) for name in SETS}
-    settings = {name: settings_of(own) for name, own in tuned.items()}
+    tuned = {name: tune_trees(table, TREE_OUTCOMES, options, features=name) for name in SETS}
+    settings = {name: get_tree_settings(own) for name, own in tuned.items()}
     explained = explained_variances(table, TREE_OUTCOMES, options, repeats=REPEATS, parameters=settings)
-    after = fitted_trees(table, TREE_OUTCOMES, options, parameters=settings["few"], n_subsamples=N_SUBSAMPLES)
-    before = fitted_trees(
+    after = fit_trees(table, TREE_OUTCOMES, options, parameters=settings["few"], n_subsamples=N_SUBSAMPLES)
+    before = fit_trees(
         table,
         TREE_OUTCOMES,
         options,
@@ -90,7 +90,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     means = {OUTCOMES[outcome].label: found.estimates for outcome, found in after.fitted.items()}
     return Findings(
         claims=claims_of(explained, trees),
-        answer=in_a_sentence(lambda: _answer(explained, after)),
+        answer=answer_in_sentence(lambda: _answer(explained, after)),
         estimates=[
             *(_of_set(one, found.features) for found in explained.found.values() for one in found.estimates),
             *nested,
@@ -105,7 +105,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         tables=[
             explained_table(explained, TREE_OUTCOMES, TABLE_6, SETS, nested),
             _table_3(after),
-            cross_table(
+            build_cross_table(
                 "Mean absolute SHAP value (Figure 18)",
                 "choice",
                 means,
@@ -115,7 +115,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=figures_of(after),
         rows=after.rows(table),
-        files=tuned_files(table, *tuned.values()),
+        files=build_tuned_files(table, *tuned.values()),
         notes=[*NOTES, *after.notes],
     )
 
@@ -138,22 +138,22 @@ def _of_set(one: Estimate, features: str) -> Estimate:
 def _effect(printed: PrintedWay, trees: Trees) -> Estimate | None:
     """The effect behind a printed way; None if it cannot be computed, for which the claim has the reason."""
     try:
-        effect = way_of(printed.choice, printed.outcome, trees).effect
+        effect = find_effect_direction(printed.choice, printed.outcome, trees).effect
         return _of_set(effect, trees.of(printed.outcome).features)
     except QueryError:
         return None
 
 
-def _table_3(trees: Trees) -> Table:
+def _table_3(trees: Trees) -> FindingsTable:
     rows: dict[str, list[str]] = {}
     for one in TABLE_3:
         cells = rows.setdefault(one.choice.words, [one.choice.words])
         try:
-            found = way_of(one.choice, one.outcome, trees)
+            found = find_effect_direction(one.choice, one.outcome, trees)
             cells.append(f"{ARROWS.get(one.way, '·')} / {ARROWS[found.found]} {found.effect.value:+.2f}")
         except QueryError:
             cells.append(NOT_AVAILABLE)
-    return Table(
+    return FindingsTable(
         title="Effects of choices (Table 3)",
         headers=["with", *(OUTCOMES[one].label for one in TABLE_3_OUTCOMES)],
         rows=[*rows.values()],
@@ -174,19 +174,19 @@ TABLE_6: Mapping[str, Mapping[str, str]] = PRINTED["table_6"]  # set of choices 
 class PrintedWay:
     """Which way a choice moves an outcome, as it is printed."""
 
-    choice: Choice
+    choice: TreeChoice
     outcome: str
     way: str
     source: str
     features: str = "few"  # which choices the trees know
 
 
-def choice_of(printed: Mapping[str, Any]) -> Choice:
+def choice_of(printed: Mapping[str, Any]) -> TreeChoice:
     """A choice as the data file has it."""
     parts: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in printed.items()
     }
-    return Choice(**parts)
+    return TreeChoice(**parts)
 
 
 TABLE_3 = [
@@ -214,7 +214,9 @@ def claims_of(explained: Explained, trees: Mapping[str, Trees]) -> list[Claim]:
         *(
             claim
             for outcome, number in TABLE_6["few"].items()
-            for claim in of_definition.judged(explained, "few", outcome, error=error_of(outcome), printed=number)
+            for claim in of_definition.judged(
+                explained, "few", outcome, error=describe_outcome(outcome), printed=number
+            )
         ),
         *of_variance.judged(explained),
         *(
@@ -233,26 +235,26 @@ of_variance = Claims(source="Appendix C.4")
 
 
 @of_variance("Filtering to 14 choices does not lower the explained variance", paper="without decreasing")
-def filtering_costs_nothing(explained: Explained) -> Answer:
+def filtering_costs_nothing(explained: Explained) -> ClaimAnswer:
     changes = {
         outcome: explained.of("few", outcome).pooled - explained.of("filtered", outcome).pooled
         for outcome in TREE_OUTCOMES
     }
     mean, worst = float(np.mean([*changes.values()])), min(changes, key=changes.__getitem__)
-    return Answer(
+    return ClaimAnswer(
         ours=f"pooled, {mean:+.1f} points on average",
         value=mean,
         holds=mean > -1.0,
-        reason=f"the {error_of(worst)} loses most, {changes[worst]:+.1f} points",
+        reason=f"the {describe_outcome(worst)} loses most, {changes[worst]:+.1f} points",
     )
 
 
 @of_variance("Encoder generalization is explained least, then usability", paper="struggle, and to a lesser extent")
-def encoder_generalization_is_explained_least(explained: Explained) -> Answer:
+def encoder_generalization_is_explained_least(explained: Explained) -> ClaimAnswer:
     pooled = {outcome: explained.of("few", outcome).pooled for outcome in TREE_OUTCOMES}
     ordered = sorted(pooled, key=lambda outcome: pooled[outcome])
-    return Answer(
-        ours="least: " + ", ".join(f"{error_of(outcome)} {pooled[outcome]:.0f} %" for outcome in ordered[:3]),
+    return ClaimAnswer(
+        ours="least: " + ", ".join(f"{describe_outcome(outcome)} {pooled[outcome]:.0f} %" for outcome in ordered[:3]),
         holds=ordered[:2] == ["enc_gen", "usability"],
         reason="the order differs",
     )
@@ -262,13 +264,13 @@ of_most = Claims(source="Appendix D, Figure 18")
 
 
 @of_most("By SHAP, the {error} is {how} impacted by {words}", paper="{how} impacted")
-def some_choices_matter_most(trees: Trees, outcome: str, how: str, features: Sequence[str]) -> Answer:
+def some_choices_matter_most(trees: Trees, outcome: str, how: str, features: Sequence[str]) -> ClaimAnswer:
     """Mostly is taken for over half of the sum of mean absolute SHAP values, also for over an equal share."""
     means = trees.of(outcome).mean_absolute
     share = float(means[list(features)].sum() / means.sum())
     least = 0.5 if how == "mostly" else len(features) / len(means)
     largest = ", ".join(map(str, means.index[:4]))
-    return Answer(
+    return ClaimAnswer(
         ours=f"{100 * share:.0f} % of the sum; largest: {largest}",
         value=share,
         holds=share > least,
@@ -278,14 +280,14 @@ def some_choices_matter_most(trees: Trees, outcome: str, how: str, features: Seq
 
 def claims_of_most(trees: Trees, *, outcome: str, how: str, words: str, features: Sequence[str]) -> list[Claim]:
     """That some choices impact an outcome mostly, or also."""
-    return of_most.judged(trees, outcome, how, features, error=error_of(outcome), how=how, words=words)
+    return of_most.judged(trees, outcome, how, features, error=describe_outcome(outcome), how=how, words=words)
 
 
 of_all_components = Claims(source="Appendix D, Figure 18")
 
 
 @of_all_components("By SHAP, dimensionality and projector are important for all components", paper="important")
-def dimensionality_and_projector_matter_everywhere(trees: Trees) -> Answer:
+def dimensionality_and_projector_matter_everywhere(trees: Trees) -> ClaimAnswer:
     """Important is taken for more than an equal share of the sum of mean absolute SHAP values."""
     choices = {
         "dimensionality": ["z_dim"],
@@ -298,8 +300,8 @@ def dimensionality_and_projector_matter_everywhere(trees: Trees) -> Answer:
             share = float(means[features].sum() / means.sum() * len(means) / len(features))
             shares.append((share, words, outcome))
     least, words, outcome = min(shares)
-    return Answer(
-        ours=f"least: {words} for the {error_of(outcome)}, {least:.2f} of an equal share",
+    return ClaimAnswer(
+        ours=f"least: {words} for the {describe_outcome(outcome)}, {least:.2f} of an equal share",
         value=least,
         holds=least > 1,
         reason="it has less than an equal share there",
@@ -374,7 +376,7 @@ def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list
     for name in features:
         for outcome in outcomes:
             try:
-                stored = stored_tuning(outcome, name)
+                stored = read_stored_tuning(outcome, name)
             except QueryError:  # no settings are stored
                 continue
             for definition in ("by_fold", "pooled"):
@@ -403,7 +405,7 @@ def chance_of_folds(found: ExplainedVariance) -> tuple[float, float]:
 
 def claim_of_number(explained: Explained, features: str, outcome: str, printed: str, *, words: str) -> Claim:
     """A printed percentage beside ours, by the paper's definition; the interval is over other folds."""
-    claim = f"Percentage of variance explained {words}, by the paper's definition: {error_of(outcome)}"
+    claim = f"Percentage of variance explained {words}, by the paper's definition: {describe_outcome(outcome)}"
     try:
         found = explained.of(features, outcome)
     except QueryError as error:
@@ -425,12 +427,12 @@ of_definition = Claims(source="Table 6, Appendix C.4")
 
 
 @of_definition("Table 6 gives the percentage of explained test variance: {error}", paper="{printed}")
-def the_percentage_is_of_test_variance(explained: Explained, features: str, outcome: str) -> Answer:
+def the_percentage_is_of_test_variance(explained: Explained, features: str, outcome: str) -> ClaimAnswer:
     """Explained test variance is that of all encoders out of fold, pooled."""
     found = explained.of(features, outcome)
     least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
     sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
-    return Answer(
+    return ClaimAnswer(
         ours=f"pooled {_pooled(found)}",
         value=found.pooled,
         holds=found.by_fold - found.pooled < SAME,
@@ -446,7 +448,7 @@ def explained_table(
     printed: Mapping[str, Mapping[str, str]],
     words: Mapping[str, str],
     nested: Sequence[Estimate],
-) -> Table:
+) -> FindingsTable:
     """Table 6 with both definitions, and what nested tuning leaves of the pooled one."""
     strict = {(one.method, one.outcome): f"{one.value:.1f}" for one in nested if one.term.endswith("pooled")}
     rows = []
@@ -463,7 +465,7 @@ def explained_table(
             rows.append([OUTCOMES[outcome].label, words[features], number, *cells])
     column = ["pooled, nested"] if strict else []
     said = "Nested: pooled, of the published rows, with settings searched without the fold. " if strict else ""
-    return Table(
+    return FindingsTable(
         title="Percentage of variance that trees explain of encoders left out (Table 6)",
         headers=["outcome", "choices", "printed", "same definition", "pooled [95 %]", *column, "encoders"],
         rows=rows,

@@ -28,10 +28,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.randomised import randomised_population
+from zoo.analysis.randomised import load_randomised_population
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, in_a_sentence, valued
+from zoo.studies.findings import Claim, ClaimAnswer, Claims, Findings, RowsUsed, answer_in_sentence, require_value
 from zoo.studies.running import StudyOptions
 
 from .known_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
@@ -70,11 +70,11 @@ READS_TABLE = False
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Answers of the methods against effects that are known; the table of encoders has no part in it."""
-    own = on_randomised(randomised_population(), options)
+    own = on_randomised(load_randomised_population(), options)
     drawn = recorded()
     return Findings(
         claims=claims_of(Found(own=own, recorded=drawn)),
-        answer=in_a_sentence(lambda: _answer(drawn)),
+        answer=answer_in_sentence(lambda: _answer(drawn)),
         estimates=[*_effects(own), *(one.answer for one in own.held if one.answered), *_shares(drawn)],
         tables=[
             randomised_table(own),
@@ -84,8 +84,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[answers_figure(own), fared_figure(drawn), choices_figure(drawn)],
         rows=[
-            Rows(part="randomised population", used=len(own.population)),
-            Rows(part=f"drawn populations, {len(drawn.scenarios)} scenarios", used=drawn.n_draws, unit="populations"),
+            RowsUsed(part="randomised population", used=len(own.population)),
+            RowsUsed(
+                part=f"drawn populations, {len(drawn.scenarios)} scenarios", used=drawn.n_draws, unit="populations"
+            ),
         ],
         notes=_notes(own, drawn),
     )
@@ -94,7 +96,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 def _answer(drawn: Recorded) -> str:
     found = drawn.share(CONFOUNDED, LINEAR, "found", "with_effect")
     false, of_trees = (drawn.share(CONFOUNDED, one, "false", "without_effect") for one in (LINEAR, TREES))
-    shares = [f"{100 * valued(one):.0f} %" for one in (found, false, of_trees, drawn.answered(CONFOUNDED, CONTROLLED))]
+    shares = [
+        f"{100 * require_value(one):.0f} %" for one in (found, false, of_trees, drawn.answered(CONFOUNDED, CONTROLLED))
+    ]
     return (
         f"A global linear model finds {shares[0]} of the effects and {shares[1]} of those that do not exist, trees "
         f"{shares[2]} of the latter; controlled pairs answer {shares[3]} of the questions."
@@ -167,7 +171,7 @@ of_randomised = Claims(source="the question of this study")
 @of_randomised(
     "On the randomised population controlled pairs give the effects that randomisation shows", paper="the effects"
 )
-def pairs_on_randomised(found: Found) -> Answer:
+def pairs_on_randomised(found: Found) -> ClaimAnswer:
     return _on_randomised(found, CONTROLLED)
 
 
@@ -175,21 +179,21 @@ def pairs_on_randomised(found: Found) -> Answer:
     "On the randomised population the global linear model gives the effects that randomisation shows",
     paper="the effects",
 )
-def linear_on_randomised(found: Found) -> Answer:
+def linear_on_randomised(found: Found) -> ClaimAnswer:
     return _on_randomised(found, LINEAR)
 
 
 @of_randomised(
     "On the randomised population trees with SHAP give the signs that randomisation shows", paper="the signs"
 )
-def trees_on_randomised(found: Found) -> Answer:
+def trees_on_randomised(found: Found) -> ClaimAnswer:
     return _on_randomised(found, TREES)
 
 
-def _on_randomised(found: Found, method: str) -> Answer:
+def _on_randomised(found: Found, method: str) -> ClaimAnswer:
     counts = counts_of(found.own, method)
     if not counts["certain"]:
-        return Answer(
+        return ClaimAnswer(
             ours=f"{counts['answered']} of {counts['asked']} questions answered",
             holds=False,
             contradicted=counts["answered"] == 0,
@@ -204,7 +208,7 @@ def _on_randomised(found: Found, method: str) -> Answer:
     right = share >= LEAST_SIGN and (
         not counts["intervals"] or counts["covered"] >= LEAST_COVERAGE * counts["intervals"]
     )
-    return Answer(
+    return ClaimAnswer(
         ours=f"the sign of {counts['right sign']} of {counts['certain']} effects that are detected, "
         f"{counts['found']} found{covers}; of {counts['uncertain']} that randomisation did not detect it finds "
         f"{counts['unconfirmed']}",
@@ -219,15 +223,15 @@ of_methods = Claims(source=APPENDIX)
 
 
 @of_methods("Controlled pairs remove the impact of any potential confounder", paper="removing")
-def pairs_remove_confounders(found: Found) -> Answer:
+def pairs_remove_confounders(found: Found) -> ClaimAnswer:
     return _unbiased(found, CONTROLLED)
 
 
 @of_methods("Controlled pairs have an issue of coverage: few encoders differ in one choice alone", paper="an issue")
-def pairs_answer_little(found: Found) -> Answer:
+def pairs_answer_little(found: Found) -> ClaimAnswer:
     answered = found.recorded.answered(CONFOUNDED, CONTROLLED)
     linear = found.recorded.answered(CONFOUNDED, LINEAR)
-    return Answer(
+    return ClaimAnswer(
         ours=f"they answer {_percent(answered)} of the questions, the global linear model {_percent(linear)}",
         holds=required(answered) < 0.5,
         contradicted=required(answered) >= required(linear),
@@ -237,13 +241,13 @@ def pairs_answer_little(found: Found) -> Answer:
 
 
 @of_methods("The global linear model does not suffer from the same issue of power", paper="not")
-def linear_has_power(found: Found) -> Answer:
+def linear_has_power(found: Found) -> ClaimAnswer:
     asked = _questions(found, CONTROLLED)
     pairs, linear = (
         found.recorded.share(CONFOUNDED, one, "found", "with_effect", questions=asked) for one in (CONTROLLED, LINEAR)
     )
     every = found.recorded.share(CONFOUNDED, LINEAR, "found", "with_effect")
-    return Answer(
+    return ClaimAnswer(
         ours=f"it finds {_percent(every)} of the effects that it answers; of the choices that controlled pairs answer "
         f"too {_percent(linear)}, they {_percent(pairs)}",
         holds=required(linear) >= required(pairs) + CLEARLY,
@@ -259,7 +263,7 @@ def linear_has_power(found: Found) -> Answer:
     source=SECTION,
     paper="(p < ...)",
 )
-def linear_is_calibrated(found: Found) -> Answer:
+def linear_is_calibrated(found: Found) -> ClaimAnswer:
     return _unbiased(found, LINEAR)
 
 
@@ -268,7 +272,7 @@ def linear_is_calibrated(found: Found) -> Answer:
     source="Section 5.3, Appendix C.4",
     paper="depends on incomplete expert knowledge",
 )
-def what_is_left_out_misleads(found: Found) -> Answer:
+def what_is_left_out_misleads(found: Found) -> ClaimAnswer:
     rate = found.recorded.rows(WIDE, LINEAR, questions=["rate"])
     without = [str(one) for one in rate.loc[rate["effect"] == 0, "outcome"]]
     with_effect = [str(one) for one in rate["outcome"] if one not in without]
@@ -278,7 +282,7 @@ def what_is_left_out_misleads(found: Found) -> Answer:
         found.recorded.share(WIDE, LINEAR, "covered", "with_interval", outcomes=outcomes)
         for outcomes in (without, with_effect)
     )
-    return Answer(
+    return ClaimAnswer(
         ours=f"where the effect of the learning rate is as fitted over the whole range of published ones, "
         f"{_percent(less)} of its intervals have the effect on {len(with_effect)} outcomes that the rate moves, "
         f"{_percent(covered)} on the other {len(without)}",
@@ -290,7 +294,7 @@ def what_is_left_out_misleads(found: Found) -> Answer:
     )
 
 
-def _unbiased(found: Found, method: str) -> Answer:
+def _unbiased(found: Found, method: str) -> ClaimAnswer:
     covered = found.recorded.share(CONFOUNDED, method, "covered", "with_interval")
     robust = found.recorded.share(CONFOUNDED, method, "covered_robust", "with_robust")
     false = found.recorded.share(CONFOUNDED, method, "false", "without_effect")
@@ -301,7 +305,7 @@ def _unbiased(found: Found, method: str) -> Answer:
         else "; with choices drawn at random it answers nothing"
     )
     honest = required(covered) >= LEAST_COVERAGE and required(false) <= MOST_FALSE
-    return Answer(
+    return ClaimAnswer(
         ours=f"{_percent(covered)} of its 95 % intervals have the effect ({_percent(robust)} of HC3's), and it finds "
         f"{_percent(false)} of the choices that have none{beside}",
         holds=honest,
@@ -313,11 +317,11 @@ def _unbiased(found: Found, method: str) -> Answer:
 
 
 @of_methods("The sign of a SHAP value says which way a choice moves the risk", source=SECTION, paper="which way")
-def shap_gives_signs(found: Found) -> Answer:
+def shap_gives_signs(found: Found) -> ClaimAnswer:
     right = found.recorded.share(CONFOUNDED, TREES, "right_sign", "with_effect")
     control = found.recorded.share(RANDOMISED, TREES, "right_sign", "with_effect")
     plain = found.recorded.share(CONFOUNDED, ASSOCIATION, "right_sign", "with_effect")
-    return Answer(
+    return ClaimAnswer(
         ours=f"right for {_percent(right)} of the effects, with choices drawn at random {_percent(control)}; the plain "
         f"association is right for {_percent(plain)}",
         holds=required(right) >= LEAST_SIGN,
@@ -329,10 +333,10 @@ def shap_gives_signs(found: Found) -> Answer:
 
 
 @of_methods("SHAP values cannot quantify significance", paper="cannot")
-def shap_is_no_test(found: Found) -> Answer:
+def shap_is_no_test(found: Found) -> ClaimAnswer:
     false = found.recorded.share(CONFOUNDED, TREES, "false", "without_effect")
     control = found.recorded.share(RANDOMISED, TREES, "false", "without_effect")
-    return Answer(
+    return ClaimAnswer(
         ours=f"of choices without an effect they give a direction to {_percent(false)}, with choices drawn at "
         f"random to {_percent(control)}",
         holds=required(false) > MOST_FALSE,
@@ -344,12 +348,12 @@ def shap_is_no_test(found: Found) -> Answer:
 
 
 @of_methods("SHAP values say how large an effect is", source=SECTION, paper="the impact")
-def shap_gives_sizes(found: Found) -> Answer:
+def shap_gives_sizes(found: Found) -> ClaimAnswer:
     size = found.recorded.size(CONFOUNDED, TREES)
     control = found.recorded.size(RANDOMISED, TREES)
     linear = found.recorded.size(CONFOUNDED, LINEAR)
     value = required(size)
-    return Answer(
+    return ClaimAnswer(
         ours=f"they show {100 * value:.0f} % of an effect, with choices drawn at random {100 * required(control):.0f} "
         f"%; the global linear model {100 * required(linear):.0f} %",
         holds=0.8 <= value <= 1.25,
@@ -364,10 +368,10 @@ def shap_gives_sizes(found: Found) -> Answer:
     "SHAP values show which choices matter most for a risk, better than coefficients do",
     source="Appendix C.4, Figure 18", paper="most important",
 )  # fmt: skip
-def shap_orders_choices(found: Found) -> Answer:
+def shap_orders_choices(found: Found) -> ClaimAnswer:
     trees, linear, plain = (found.recorded.whole(CONFOUNDED, one, "order") for one in (TREES, LINEAR, ASSOCIATION))
     gain = required(trees) - required(linear)
-    return Answer(
+    return ClaimAnswer(
         ours=f"rank correlation of the sizes of answers and effects {_plain(trees)}, of the global linear model "
         f"{_plain(linear)}, of the plain association {_plain(plain)}",
         holds=gain > CLEARLY,
@@ -382,14 +386,14 @@ of_together = Claims(source=SECTION)
 
 
 @of_together("Analyses that agree mitigate the faults of each: what two methods find is seldom false", paper="mitigate")
-def agreement_helps(found: Found) -> Answer:
+def agreement_helps(found: Found) -> ClaimAnswer:
     both, linear, trees = (
         found.recorded.whole(CONFOUNDED, one, "false_share") for one in (found.recorded.agreeing, LINEAR, TREES)
     )
     power = found.recorded.share(CONFOUNDED, found.recorded.agreeing, "found", "with_effect")
     alone = found.recorded.share(CONFOUNDED, LINEAR, "found", "with_effect")
     gain = required(linear) - required(both)
-    return Answer(
+    return ClaimAnswer(
         ours=f"of what linear model and trees both find {_percent(both)} is false, of the linear model's alone "
         f"{_percent(linear)}, of the trees' {_percent(trees)}; together they find {_percent(power)} of the effects, "
         f"the linear model {_percent(alone)}",
@@ -402,11 +406,11 @@ def agreement_helps(found: Found) -> Answer:
 
 
 @of_together("The methods that control for other choices are better than the plain association", paper="better")
-def controls_help(found: Found) -> Answer:
+def controls_help(found: Found) -> ClaimAnswer:
     linear, plain = (found.recorded.whole(CONFOUNDED, one, "false_share") for one in (LINEAR, ASSOCIATION))
     false = [found.recorded.share(CONFOUNDED, one, "false", "without_effect") for one in (LINEAR, ASSOCIATION)]
     gain = required(plain) - required(linear)
-    return Answer(
+    return ClaimAnswer(
         ours=f"of what the global linear model finds {_percent(linear)} is false, of what the association finds "
         f"{_percent(plain)}; of choices without an effect {_percent(false[0])} and {_percent(false[1])} are found",
         holds=gain > CLEARLY,
@@ -420,7 +424,7 @@ def controls_help(found: Found) -> Answer:
     "Wide ranges, residuals shared within releases, or interactions change little of this",
     source="the question of this study", paper="little",
 )  # fmt: skip
-def scenarios_agree(found: Found) -> Answer:
+def scenarios_agree(found: Found) -> ClaimAnswer:
     cells = []
     worst = 0.0
     base = required(found.recorded.share(CONFOUNDED, LINEAR, "covered", "with_interval"))
@@ -430,7 +434,7 @@ def scenarios_agree(found: Found) -> Answer:
         one = found.recorded.share(scenario, LINEAR, "covered", "with_interval")
         cells.append(f"{scenario} {_percent(one)}")
         worst = max(worst, base - required(one))
-    return Answer(
+    return ClaimAnswer(
         ours=f"intervals of the global linear model that have the effect: {', '.join(cells)}; without "
         f"{100 * base:.0f} %",
         holds=worst <= CLEARLY,

@@ -16,14 +16,14 @@ from typing import Any
 from zoo.analysis.columns import Estimate
 from zoo.analysis.controlled import controlled_effect
 from zoo.analysis.importance import LITTLE, Importance, tree_importance
-from zoo.analysis.linear import CONSTANT, design_of, fit_ols, global_linear_effect, null_vectors
-from zoo.analysis.randomised import JOINT_EMBEDDING, SWITCHES, Population, randomised_cards
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.linear import CONSTANT, build_design, find_null_vectors, fit_ols, global_linear_effect
+from zoo.analysis.randomised import JOINT_EMBEDDING, SWITCHES, RandomisedPopulation, find_randomised_cards
+from zoo.analysis.table import StudyTable, build_table
 from zoo.errors import QueryError
-from zoo.optional import requires_extra
-from zoo.results.tables import study_facts
+from zoo.optional import require_extra
+from zoo.results.tables import list_study_facts
 
-with requires_extra("study", needed_for="Effects that are known"):
+with require_extra("study", needed_for="Effects that are known"):
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
@@ -111,7 +111,7 @@ def plan_of(table: StudyTable, method: str, question: Question, outcome: str) ->
         raise QueryError(f"No encoder that takes part has the {question.column} {question.level}.")
     if known[term].value is None:
         raise QueryError(f"{term} is {known[term].note}.")
-    independent = [name for name in fit.design if name not in null_vectors(fit.design)]
+    independent = [name for name in fit.design if name not in find_null_vectors(fit.design)]
     weights = np.zeros(len(independent))
     weights[independent.index(term)] = _factor(table, question)
     return Plan(
@@ -131,9 +131,11 @@ def _association(table: StudyTable, question: Question, outcome: str) -> Plan:
     if frame[question.column].nunique() < 2 or len(frame) < 4:
         raise QueryError(f"{question.column} hardly varies among the {len(frame)} encoders with {outcome}.")
     if question.level:
-        design = design_of(frame, categorical=[question.column], references={question.column: question.against}).matrix
+        design = build_design(
+            frame, categorical=[question.column], references={question.column: question.against}
+        ).matrix
     else:
-        design = design_of(frame, log=[question.column]).matrix
+        design = build_design(frame, log=[question.column]).matrix
     return Plan(
         method=ASSOCIATION, question=question, rows=frame.index, design=design.to_numpy(float),
         weights=np.array([0.0, _factor(table, question)]),
@@ -464,7 +466,7 @@ class KnownEffects:
         }
 
 
-def known_effects(population: Population, outcome: str) -> KnownEffects:
+def known_effects(population: RandomisedPopulation, outcome: str) -> KnownEffects:
     """Answers of the randomised population to :data:`QUESTIONS` about an outcome (a key of its ``OUTCOMES``)."""
     y = population.outcomes[outcome].astype("float64")
     column = STUDY_OUTCOMES[outcome]
@@ -499,7 +501,7 @@ def known_effects(population: Population, outcome: str) -> KnownEffects:
     )
 
 
-def _spreads(population: Population) -> dict[str, float]:
+def _spreads(population: RandomisedPopulation) -> dict[str, float]:
     contrasts = population.contrasts.fillna(0.0)
     return {
         question.name: float(contrasts[list(question.contrasts or {})].sum(axis=1).std())
@@ -508,7 +510,9 @@ def _spreads(population: Population) -> dict[str, float]:
     }
 
 
-def _products(population: Population, design: pd.DataFrame, y: pd.Series[float]) -> dict[tuple[str, str], float]:
+def _products(
+    population: RandomisedPopulation, design: pd.DataFrame, y: pd.Series[float]
+) -> dict[tuple[str, str], float]:
     objective = population.choices["objective"]
     factors = design.assign(**{"joint embedding": objective.isin(JOINT_EMBEDDING).astype("float64")})
     factors = factors - factors.mean()
@@ -519,17 +523,17 @@ def _products(population: Population, design: pd.DataFrame, y: pd.Series[float])
     return {pair: fit.estimate(" x ".join(pair)).value or 0.0 for pair in products}
 
 
-def randomised_table(population: Population) -> StudyTable:
+def randomised_table(population: RandomisedPopulation) -> StudyTable:
     """The randomised encoders as a study table, so that whatever studies published encoders can study them."""
-    cards = randomised_cards()
+    cards = find_randomised_cards()
     rows: dict[str, dict[str, Any]] = {}
     outcomes = population.outcomes.astype("float64")
     for name in map(str, outcomes.index):
         measured = {column: float(outcomes[own][name]) for own, column in STUDY_OUTCOMES.items()}
         measured["approx"] = float(outcomes["approx"][name])
         measured["approx_plus_usability"] = measured["approx"] + measured["usability"]
-        rows[name] = {**study_facts(cards[name], False), **measured}
-    return table_of(rows, corrected=True)
+        rows[name] = {**list_study_facts(cards[name], False), **measured}
+    return build_table(rows, corrected=True)
 
 
 def for_trees(table: StudyTable) -> StudyTable:

@@ -14,9 +14,9 @@ import pandas as pd
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.importance import ExplainedVariance, explained_variance
-from zoo.analysis.randomised import Population
+from zoo.analysis.randomised import RandomisedPopulation
 from zoo.analysis.table import StudyTable
-from zoo.analysis.trees import tuned_parameters
+from zoo.analysis.trees import read_tuned_parameters
 from zoo.errors import ContentError, QueryError
 from zoo.studies.running import StudyOptions
 
@@ -242,7 +242,7 @@ class Held:
 class OnRandomised:
     """Everything that the methods say of the randomised population."""
 
-    population: Population
+    population: RandomisedPopulation
     table: StudyTable
     known: Mapping[str, KnownEffects]  # by column of the study table
     held: Sequence[Held]
@@ -263,7 +263,7 @@ class OnRandomised:
         return product / square if square else math.nan
 
 
-def on_randomised(population: Population, options: StudyOptions) -> OnRandomised:
+def on_randomised(population: RandomisedPopulation, options: StudyOptions) -> OnRandomised:
     """Asks every method every question about every outcome of the randomised population."""
     table = randomised_table(population)
     of_trees, questions = for_trees(table), questions_of(table)
@@ -273,7 +273,7 @@ def on_randomised(population: Population, options: StudyOptions) -> OnRandomised
     for step, (own, column) in enumerate(STUDY_OUTCOMES.items()):
         options.progress("randomised population", step, len(STUDY_OUTCOMES))
         known[column] = known_effects(population, own)
-        parameters = tuned_parameters(column, TREE_SET, path=TUNED)
+        parameters = read_tuned_parameters(column, TREE_SET, path=TUNED)
         trees = tree_answers(of_trees, questions, column, parameters=parameters, seed=options.seed)
         for draw, answers in ((step, linear), (0, trees)):
             for one in answers:

@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Table
-from zoo.studies.tables import interval, probability
+from zoo.evaluation.drawing import COLOURS, MARKS, Figure, draw_legend_below, make_figure, write_panel_letters
+from zoo.studies.findings import FindingsTable
+from zoo.studies.tables import format_estimate, format_p_value
 
 from .known_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
 from .recorded import CONFOUNDED, RANDOMISED, Held, OnRandomised, Recorded, believed, counts_of
 
 
-def randomised_table(own: OnRandomised) -> Table:
+def randomised_table(own: OnRandomised) -> FindingsTable:
     """One row a method: how its answers about the randomised population compare with randomisation."""
     rows = []
     for method in METHODS:
@@ -36,7 +36,7 @@ def randomised_table(own: OnRandomised) -> Table:
                 "" if math.isnan(size) else f"{size:.2f}",
             ]
         )
-    return Table(
+    return FindingsTable(
         title="The methods on the randomised population",
         headers=[
             "method", "answered", "right sign, of effects detected", "found", "found, other sign",
@@ -51,7 +51,7 @@ def randomised_table(own: OnRandomised) -> Table:
     )  # fmt: skip
 
 
-def fared_table(recorded: Recorded) -> Table:
+def fared_table(recorded: Recorded) -> FindingsTable:
     """One row a scenario and method: power, false discoveries, coverage, size, order."""
     rows = []
     for scenario in recorded.scenarios:
@@ -84,7 +84,7 @@ def fared_table(recorded: Recorded) -> Table:
                 ]
             )
     words = "; ".join(f"{name}: {words}" for name, words in recorded.scenarios.items())
-    return Table(
+    return FindingsTable(
         title="The methods where effects are known",
         headers=[
             "scenario", "method", "answered", "right sign", "found", "found, other sign", "found where there is none",
@@ -97,7 +97,7 @@ def fared_table(recorded: Recorded) -> Table:
     )  # fmt: skip
 
 
-def trust_table(recorded: Recorded) -> Table:
+def trust_table(recorded: Recorded) -> FindingsTable:
     """One row a choice: what may be believed of each method about it, among published encoders."""
     rows = []
     for question in recorded.questions(CONFOUNDED):
@@ -107,7 +107,7 @@ def trust_table(recorded: Recorded) -> Table:
             right = [] if answers is None else [name for name, holds in answers.items() if holds]
             cells.append("" if answers is None else ", ".join(right) or "nothing")
         rows.append(cells)
-    return Table(
+    return FindingsTable(
         title="What to believe of which method about which choice of the published encoders",
         headers=["choice", *METHODS],
         rows=rows,
@@ -117,7 +117,7 @@ def trust_table(recorded: Recorded) -> Table:
     )
 
 
-def choices_table(recorded: Recorded) -> Table:
+def choices_table(recorded: Recorded) -> FindingsTable:
     """One row a choice: coverage, bias and false discoveries of each method."""
     rows = []
     for question in recorded.questions(CONFOUNDED):
@@ -132,7 +132,7 @@ def choices_table(recorded: Recorded) -> Table:
             false = recorded.share(CONFOUNDED, method, "false", "without_effect", **own)
             cells.append(" / ".join(_percent(one, interval=False) or "-" for one in (covered, sign, false)))
         rows.append(cells)
-    return Table(
+    return FindingsTable(
         title="Choices of the published encoders, effects known: covered / right sign / found where there is none",
         headers=["choice", *METHODS],
         rows=rows,
@@ -141,13 +141,13 @@ def choices_table(recorded: Recorded) -> Table:
     )
 
 
-def inflation_table(recorded: Recorded) -> Table:
+def inflation_table(recorded: Recorded) -> FindingsTable:
     """One row a choice: how much the other choices tell of it, among randomised and published encoders."""
     names = list(recorded.inflation["encoders"].unique())
     questions = list(recorded.inflation["question"].unique())
     values = recorded.inflation.set_index(["encoders", "question"])["inflation"]
     sizes = recorded.inflation.groupby("encoders")["n_encoders"].first()
-    return Table(
+    return FindingsTable(
         title="How confounded choices are: variance inflation",
         headers=["choice", *(f"{name} ({sizes[name]} encoders)" for name in names)],
         rows=[
@@ -160,7 +160,7 @@ def inflation_table(recorded: Recorded) -> Table:
     )
 
 
-def answers_table(own: OnRandomised) -> Table:
+def answers_table(own: OnRandomised) -> FindingsTable:
     """One row a question and outcome: the randomised effect and the answer of each method."""
     by: dict[tuple[str, str], dict[str, Held]] = {}
     for one in own.held:
@@ -172,12 +172,12 @@ def answers_table(own: OnRandomised) -> Table:
             [
                 OUTCOMES[outcome].label,
                 words,
-                interval(effect, digits=2),
-                probability(effect.p),
+                format_estimate(effect, digits=2),
+                format_p_value(effect.p),
                 *(_answer(answers[method]) for method in METHODS),
             ]
         )
-    return Table(
+    return FindingsTable(
         title="Every answer about the randomised population",
         headers=["outcome", "change", "randomised [95 %, HC3]", "p", *METHODS],
         rows=rows,
@@ -185,9 +185,9 @@ def answers_table(own: OnRandomised) -> Table:
     )
 
 
-def explained_table(own: OnRandomised) -> Table:
+def explained_table(own: OnRandomised) -> FindingsTable:
     """One row an outcome: how much of its variance trees explain out of fold."""
-    return Table(
+    return FindingsTable(
         title="What trees explain of the randomised population",
         headers=["outcome", "by fold, as the paper defines it, in %", "pooled, in %", "encoders"],
         rows=[
@@ -204,7 +204,7 @@ def explained_table(own: OnRandomised) -> Table:
 
 
 def _answer(one: Held) -> str:
-    return "" if one.answer.value is None else interval(one.answer, digits=2) + (" *" if one.found else "")
+    return "" if one.answer.value is None else format_estimate(one.answer, digits=2) + (" *" if one.found else "")
 
 
 def _percent(estimate: Estimate, *, interval: bool = True) -> str:
@@ -249,7 +249,7 @@ def answers_figure(own: OnRandomised) -> Figure:
 
 
 def _draw_answers(own: OnRandomised, shown: Sequence[str]) -> Drawing:
-    drawing, panels = new_figure(height=2.9, n_columns=len(shown), sharex=True, sharey=True)
+    drawing, panels = make_figure(height=2.9, n_columns=len(shown), sharex=True, sharey=True)
     scale = {outcome: float(own.table.frame[outcome].std()) for outcome in own.known}
     for panel, method in zip(panels, shown, strict=True):
         panel.axline((0, 0), slope=1, color="#999999", linewidth=0.8)
@@ -277,8 +277,8 @@ def _draw_answers(own: OnRandomised, shown: Sequence[str]) -> Drawing:
         panel.set_xlabel("randomised effect [SD]\nlower is better")
         panel.set_ylim(-3.2, 2.2)
     panels[0].set_ylabel("answer [SD of the outcome]")
-    letter(panels, list(shown))
-    legend_below(drawing, panels[-1], n_columns=5)
+    write_panel_letters(panels, list(shown))
+    draw_legend_below(drawing, panels[-1], n_columns=5)
     return drawing
 
 
@@ -304,7 +304,7 @@ def fared_figure(recorded: Recorded) -> Figure:
 
 def _draw_fared(recorded: Recorded) -> Drawing:
     scenarios = list(recorded.scenarios)
-    drawing, panels = new_figure(height=3.4, n_columns=len(_MEASURES), sharey=True)
+    drawing, panels = make_figure(height=3.4, n_columns=len(_MEASURES), sharey=True)
     for panel, (of, among, label, _) in zip(panels, _MEASURES, strict=True):
         for number, method in enumerate(recorded.methods):
             shares = [recorded.share(scenario, method, of, among) for scenario in scenarios]
@@ -317,8 +317,8 @@ def _draw_fared(recorded: Recorded) -> Drawing:
             panel.axvline(95, color="#999999", linewidth=0.8)
         if of == "false":
             panel.axvline(5, color="#999999", linewidth=0.8)
-    letter(panels)
-    legend_below(drawing, panels[0], n_columns=3)
+    write_panel_letters(panels)
+    draw_legend_below(drawing, panels[0], n_columns=3)
     return drawing
 
 
@@ -354,7 +354,7 @@ def _draw_choices(recorded: Recorded) -> Drawing:
     inflation = recorded.inflation[recorded.inflation["encoders"] != RANDOMISED].set_index("question")["inflation"]
     order: Callable[[str], float] = lambda name: float(inflation.get(name, math.inf))  # noqa: E731
     questions = sorted(recorded.questions(CONFOUNDED), key=order)
-    drawing, panels = new_figure(height=1.0 + 0.21 * len(questions), n_columns=3, sharey=True)
+    drawing, panels = make_figure(height=1.0 + 0.21 * len(questions), n_columns=3, sharey=True)
     measures = (_MEASURES[0], _MEASURES[2], _MEASURES[3])
     for panel, (of, among, label, _) in zip(panels, measures, strict=True):
         for number, method in enumerate(METHODS):
@@ -374,6 +374,6 @@ def _draw_choices(recorded: Recorded) -> Drawing:
     labels = [f"{name} ({inflation[name]:.1f})" if name in inflation else name for name in questions]
     panels[0].set_yticks([-place for place in range(len(questions))], labels)
     panels[0].set_ylim(-len(questions) + 0.4, 0.6)
-    letter(panels)
-    legend_below(drawing, panels[0], n_columns=4)
+    write_panel_letters(panels)
+    draw_legend_below(drawing, panels[0], n_columns=4)
     return drawing

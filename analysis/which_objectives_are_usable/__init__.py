@@ -22,25 +22,33 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
-from zoo.analysis.groups import adjusted_differences, group_differences, group_means
-from zoo.analysis.importance import Importance, mean_by_value
+from zoo.analysis.groups import compare_group_means, estimate_adjusted_differences, estimate_group_means
+from zoo.analysis.importance import Importance, average_by_value
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, palette, scatter_groups
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, in_a_sentence, stated
+from zoo.evaluation.drawing import (
+    MODE_COLOURS,
+    Figure,
+    draw_legend_below,
+    make_figure,
+    make_palette,
+    plot_groups,
+    write_panel_letters,
+)
+from zoo.studies.findings import Claim, ClaimAnswer, Claims, Findings, RowsUsed, answer_in_sentence, format_statement
 from zoo.studies.running import StudyOptions
-from zoo.studies.shap import draw_choice, scatter
-from zoo.studies.tables import cross_table, estimate_table, interval, risk_label
+from zoo.studies.shap import draw_choice, plot_shap_scatter
+from zoo.studies.tables import build_cross_table, estimate_table, format_estimate, label_risk_axis
 from zoo.studies.trees import (
     STEADY,
-    Choice,
+    TreeChoice,
     Trees,
+    build_tuned_files,
     claim_of_way,
-    error_of,
-    fitted_trees,
-    settings_of,
-    tuned_files,
-    tuned_trees,
+    describe_outcome,
+    fit_trees,
+    get_tree_settings,
+    tune_trees,
 )
 
 OPTIONS = ("tune", "n_trials", "n_workers")
@@ -72,10 +80,10 @@ NOTES = (
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Means and differences of usability by type of objective, and SHAP values of types and objectives."""
-    means = group_means(table, "usability", "ssl_mode")
-    pairs = group_differences(table, "usability", "ssl_mode")
+    means = estimate_group_means(table, "usability", "ssl_mode")
+    pairs = compare_group_means(table, "usability", "ssl_mode")
     fixed = {
-        words: adjusted_differences(
+        words: estimate_adjusted_differences(
             table,
             "usability",
             "ssl_mode",
@@ -89,15 +97,17 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     clustering = table.only(table.frame.index[table.frame["ssl_mode"] == "clustering"], because="not clustering")
     within, at_equal, reference = _within(clustering)
     names = {one.term for one in within}
-    tuned = tuned_trees(table, TREE_OUTCOMES, options)
-    trees = fitted_trees(table, TREE_OUTCOMES, options, parameters=settings_of(tuned), n_subsamples=8, again_for=SHOWN)
-    shares = {outcome: mean_by_value(found, "objective") for outcome, found in trees.fitted.items()}
+    tuned = tune_trees(table, TREE_OUTCOMES, options)
+    trees = fit_trees(
+        table, TREE_OUTCOMES, options, parameters=get_tree_settings(tuned), n_subsamples=8, again_for=SHOWN
+    )
+    shares = {outcome: average_by_value(found, "objective") for outcome, found in trees.fitted.items()}
     frequent = {OUTCOMES[outcome].label: [one for one in found if one.n >= FEWEST] for outcome, found in shares.items()}
-    types = [mean_by_value(found, "ssl_mode") for outcome, found in trees.fitted.items() if outcome == "usability"]
+    types = [average_by_value(found, "ssl_mode") for outcome, found in trees.fitted.items() if outcome == "usability"]
     left_out = table.n_left_out("usability", "ssl_mode")
     return Findings(
         claims=claims_of(means, pairs, fixed, trees),
-        answer=in_a_sentence(lambda: _answer(means)),
+        answer=answer_in_sentence(lambda: _answer(means)),
         estimates=[
             *means,
             *pairs,
@@ -121,7 +131,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 note=f"Percentage points of usability error; Welch's test of each pair ({len(pairs)}), "
                 "corrected by Benjamini and Hochberg.",
             ),
-            cross_table(
+            build_cross_table(
                 "Differences to contrastive encoders with other columns held fixed",
                 "types",
                 fixed,
@@ -129,14 +139,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 note="Percentage points of usability error [95 %], linear models; encoder: family, "
                 "logarithms of parameters and dimensions.",
             ),
-            cross_table(
+            build_cross_table(
                 "Mean SHAP value of the objective (Figure 24)",
                 "objective",
                 frequent,
                 note=f"Points; negative is better. Objectives with at least {FEWEST} encoders that have the outcome.",
             ),
             estimate_table("Full-shot error of clustering objectives, in percent", "objective", within, signed=False),
-            cross_table(
+            build_cross_table(
                 "What the clustering objective adds to the full-shot error (Figure 13)",
                 "objective",
                 {
@@ -148,10 +158,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=figures_of(table, means, trees),
         rows=[
-            Rows(part="usability by type of objective", used=sum(one.n for one in means), left_out=left_out),
+            RowsUsed(part="usability by type of objective", used=sum(one.n for one in means), left_out=left_out),
             *trees.rows(table),
         ],
-        files=tuned_files(table, tuned, name="tuned_trees_of_objectives.toml"),
+        files=build_tuned_files(table, tuned, name="tuned_trees_of_objectives.toml"),
         notes=[*NOTES, *trees.notes],
     )
 
@@ -159,8 +169,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 def _answer(means: Sequence[Estimate]) -> str:
     best, *_, worst = [one for one in means if one.n >= FEWEST_OF_A_TYPE]
     return (
-        f"{best.term.capitalize()} objectives: {stated(best, 1, unit='points')} of usability error on average, over "
-        f"{best.n} encoders; least usable are {worst.term} objectives, {stated(worst, 1)}, over {worst.n}."
+        f"{best.term.capitalize()} objectives: {format_statement(best, 1, unit='points')} of usability error on "
+        "average, over "
+        f"{best.n} encoders; least usable are {worst.term} objectives, {format_statement(worst, 1)}, over {worst.n}."
     )
 
 
@@ -168,9 +179,9 @@ def _within(clustering: StudyTable) -> tuple[Sequence[Estimate], Sequence[Estima
     """Clustering objectives: mean full-shot errors, differences to the most frequent one at equal encoder, that one."""
     if clustering.frame["train_test"].isna().all():
         return (), (), "none"
-    means = group_means(clustering, "train_test", "objective")
+    means = estimate_group_means(clustering, "train_test", "objective")
     reference = max(means, key=lambda one: (one.n, one.term)).term
-    found = adjusted_differences(
+    found = estimate_adjusted_differences(
         clustering,
         "train_test",
         "objective",
@@ -208,7 +219,7 @@ def claims_of(
     tests = [claim for mode in HIGH for claim in of_tests.judged(mode, pairs, fixed["nothing"], mode=mode.capitalize())]
     figure_22 = [
         claim_of_way(
-            Choice(words=f"a {mode} objective", feature="ssl_mode", levels=(mode,), tied=tied),
+            TreeChoice(words=f"a {mode} objective", feature="ssl_mode", levels=(mode,), tied=tied),
             "usability",
             way,
             trees,
@@ -219,7 +230,9 @@ def claims_of(
     figure_24 = [
         claim
         for name, outcome, paper in FIGURE_24
-        for claim in of_objectives.judged(trees, name, outcome, paper, name=name, error=error_of(outcome), paper=paper)
+        for claim in of_objectives.judged(
+            trees, name, outcome, paper, name=name, error=describe_outcome(outcome), paper=paper
+        )
     ]
     return [
         *of_means.judged(means, pairs),
@@ -238,8 +251,8 @@ of_means = Claims(source="Section 5.3.4, Figure 12")
     "Generative and transformation-predicting objectives have the highest mean usability error",
     paper="the two highest bars",
 )
-def generative_and_transform_are_highest(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> Answer:
-    return Answer(
+def generative_and_transform_are_highest(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> ClaimAnswer:
+    return ClaimAnswer(
         ours=", ".join(f"{one.term} {one.value:.1f}" for one in means[::-1]),
         holds={one.term for one in means[-2:]} == set(HIGH),
         reason="another type has as high a mean",
@@ -247,11 +260,11 @@ def generative_and_transform_are_highest(means: Sequence[Estimate], pairs: Seque
 
 
 @of_means("Contrastive, hierarchical and siamese objectives give similar usability", paper="similar")
-def three_types_are_alike(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> Answer:
+def three_types_are_alike(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> ClaimAnswer:
     alike = [one.p_adjusted for one in pairs if set(one.term.split(" - ")) <= set(ALIKE) and one.p_adjusted is not None]
     if not alike:
         raise QueryError(f"The table has too few encoders of {', '.join(ALIKE)} to compare two of these types.")
-    return Answer(
+    return ClaimAnswer(
         ours=f"no pair differs: smallest false-discovery rate {min(alike):.2f}",
         holds=min(alike) > SIGNIFICANT,
         reason="a pair of these types differs",
@@ -259,8 +272,8 @@ def three_types_are_alike(means: Sequence[Estimate], pairs: Sequence[Estimate]) 
 
 
 @of_means("Clustering objectives have a slight edge in mean usability", paper="the lowest bar")
-def clustering_is_lowest(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> Answer:
-    return Answer(
+def clustering_is_lowest(means: Sequence[Estimate], pairs: Sequence[Estimate]) -> ClaimAnswer:
+    return ClaimAnswer(
         ours=", then ".join(f"{one.term} {one.value:.1f}" for one in means[:2]),
         holds=means[0].term == "clustering",
         reason="another type has the lowest mean",
@@ -271,7 +284,7 @@ of_tests = Claims(source="Section 5.3.4, Appendix D.4")
 
 
 @of_tests("{mode} objectives are less usable than those of each other type", paper="less usable")
-def a_type_is_less_usable(mode: str, pairs: Sequence[Estimate], plain: Sequence[Estimate]) -> Answer:
+def a_type_is_less_usable(mode: str, pairs: Sequence[Estimate], plain: Sequence[Estimate]) -> ClaimAnswer:
     """Differs from each of the others, by a test that lets types vary differently."""
     tests = [one for one in pairs if mode in one.term.split(" - ") and set(one.term.split(" - ")) != set(HIGH)]
     rates = [one.p_adjusted for one in tests if one.p_adjusted is not None]
@@ -279,7 +292,7 @@ def a_type_is_less_usable(mode: str, pairs: Sequence[Estimate], plain: Sequence[
         raise QueryError(f"The table has too few {mode} encoders with a usability error to test.")
     classical = next(one.p for one in plain if one.term.startswith(f"{mode} - "))
     worse = all(one.term.startswith(mode) for one in tests)  # the higher mean stands first
-    return Answer(
+    return ClaimAnswer(
         ours=f"largest false-discovery rate of Welch's tests {max(rates):.2g}",
         holds=worse and max(rates) < SIGNIFICANT,
         held_as_the_paper_did=worse and classical is not None and classical < SIGNIFICANT,
@@ -292,13 +305,13 @@ of_the_edge = Claims(source="Appendix D.4")
 
 
 @of_the_edge("Clustering objectives significantly improve usability", paper="significantly")
-def clustering_improves_usability(fixed: Mapping[str, Sequence[Estimate]]) -> Answer:
+def clustering_improves_usability(fixed: Mapping[str, Sequence[Estimate]]) -> ClaimAnswer:
     found = [one for words in ("nothing", "year") for one in fixed[words] if one.term.startswith("clustering - ")]
     if len(found) < 2:
         raise QueryError("The table has no clustering encoder with a usability error.")
     below = [one.ci_high is not None and one.ci_high < 0 for one in found]
-    return Answer(
-        ours=f"against contrastive {interval(found[0])}; at equal year {interval(found[1])}",
+    return ClaimAnswer(
+        ours=f"against contrastive {format_estimate(found[0])}; at equal year {format_estimate(found[1])}",
         holds=all(below),
         held_as_the_paper_did=below[0],
         reason="clustering encoders are newer, and at equal year the interval includes 0",
@@ -309,10 +322,10 @@ of_clustering = Claims(source="Section 5.3.4, Figure 13")
 
 
 @of_clustering("Which clustering objective it is changes the full-shot error little", paper="at most 1 point")
-def clustering_objectives_differ_little(trees: Trees) -> Answer:
+def clustering_objectives_differ_little(trees: Trees) -> ClaimAnswer:
     found = trees.of("train_test")
     inside = set(found.values.loc[found.values["ssl_mode"] == "clustering", "objective"])
-    means = {one.term: one for one in mean_by_value(found, "objective") if one.term in inside}
+    means = {one.term: one for one in average_by_value(found, "objective") if one.term in inside}
     sizes = {name: abs(one.value or 0.0) for name, one in means.items()}
     several = [name for name, one in means.items() if one.n >= FEWEST]
     if not several:
@@ -320,7 +333,7 @@ def clustering_objectives_differ_little(trees: Trees) -> Answer:
     worst, any_worst = max(several, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
     over = sorted((name for name in sizes if sizes[name] > 1.0), key=sizes.__getitem__, reverse=True)
     alone = f"one encoder{' each' * (len(over) > 1)}, of {' and '.join(over)}"
-    return Answer(
+    return ClaimAnswer(
         ours=f"largest mean |SHAP value| {sizes[any_worst]:.2f}, of {any_worst} (n = {means[any_worst].n})",
         rests_on=alone if over and all(means[name].n == 1 for name in over) else "",
         holds=sizes[any_worst] <= 1.0,
@@ -335,14 +348,14 @@ of_objectives = Claims(source="Appendix D.4, Figure 24")
 
 
 @of_objectives("By SHAP, {name} is {paper} for the {error}", paper="{paper}")
-def an_objective_stands_out(trees: Trees, name: str, outcome: str, paper: str) -> Answer:
+def an_objective_stands_out(trees: Trees, name: str, outcome: str, paper: str) -> ClaimAnswer:
     """Good is a mean SHAP value below 0 in the best quarter of objectives, weak one above 0 in the worst."""
-    names = [one.term for one in mean_by_value(trees.of(outcome), "objective") if one.n >= FEWEST]
+    names = [one.term for one in average_by_value(trees.of(outcome), "objective") if one.n >= FEWEST]
     if name not in names:
-        raise QueryError(f"Fewer than {FEWEST} {name} encoders have a {error_of(outcome)}.")
+        raise QueryError(f"Fewer than {FEWEST} {name} encoders have a {describe_outcome(outcome)}.")
 
     def ranked(found: Importance) -> tuple[list[Estimate], int, bool]:
-        order = [one for one in mean_by_value(found, "objective") if one.term in names]
+        order = [one for one in average_by_value(found, "objective") if one.term in names]
         place = [one.term for one in order].index(name)
         value, some = order[place].value or 0.0, math.ceil(len(order) / 4)
         holds = (value > 0 and place >= len(order) - some) if paper == "weak" else (value < 0 and place < some)
@@ -350,7 +363,7 @@ def an_objective_stands_out(trees: Trees, name: str, outcome: str, paper: str) -
 
     order, place, holds = ranked(trees.of(outcome))
     again = [ranked(part)[2] for part in trees.again[outcome]]
-    return Answer(
+    return ClaimAnswer(
         ours=f"mean SHAP value {order[place].value:+.2f}, place {place + 1} of {len(order)}; {paper} in "
         f"{sum(again)} of {len(again)} refits",
         value=order[place].value,
@@ -424,12 +437,12 @@ def figures_of(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> li
 def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by: str) -> Drawing:
     """Every encoder as a point, a row a group, with the group's mean and its interval."""
     rows = table.complete(outcome, by)
-    drawing, (axes,) = new_figure(height=0.42 * len(means) + 0.6)
+    drawing, (axes,) = make_figure(height=0.42 * len(means) + 0.6)
     for position, mean in enumerate(means):
         own = rows.loc[rows[by].astype(str) == mean.term, outcome]
         values = own.to_numpy(float)
         moves = np.random.default_rng(position).uniform(-0.25, 0.25, len(values))
-        colour = palette([mean.term], MODE_COLOURS)[mean.term][0]
+        colour = make_palette([mean.term], MODE_COLOURS)[mean.term][0]
         axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
         if mean.ci_low is not None and mean.ci_high is not None:
             axes.plot([mean.ci_low, mean.ci_high], [position, position], color="black", linewidth=1.1, zorder=3)
@@ -440,14 +453,14 @@ def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by
     axes.set_ylim(len(means) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(risk_label(outcome))
+    axes.set_xlabel(label_risk_axis(outcome))
     return drawing
 
 
 def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
     """Every encoder by the year of its method, which is a band; the groups of a year stand side by side within it."""
     rows = table.complete(outcome, by, "year")
-    drawing, (axes,) = new_figure(height=3.3)
+    drawing, (axes,) = make_figure(height=3.3)
     years = rows["year"].to_numpy(float)
     order = sorted(rows[by].astype(str).unique(), key=lambda group: -int((rows[by] == group).sum()))
     rows = rows.iloc[np.argsort([order.index(str(group)) for group in rows[by]], kind="stable")]
@@ -458,7 +471,7 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
         year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
         for year, group in zip(rows["year"].astype(float), groups, strict=True)
     ]
-    scatter_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
+    plot_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
     every = range(int(years.min()), int(years.max()) + 1)
     for year in every[::2]:
         axes.axvspan(year - 0.5, year + 0.5, color="#F3F3F3", zorder=0, linewidth=0)
@@ -468,20 +481,20 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
     axes.grid(visible=False, axis="x")
     axes.tick_params(axis="x", length=0)
     axes.set_xlabel("year of publication of the method")
-    axes.set_ylabel(risk_label(outcome))
-    legend_below(drawing, axes, n_columns=3)
+    axes.set_ylabel(label_risk_axis(outcome))
+    draw_legend_below(drawing, axes, n_columns=3)
     return drawing
 
 
 def draw_types(found: Importance, panels: Sequence[tuple[str, Sequence[str]]]) -> Drawing:
     """SHAP values by type of objective: a panel a group of features, whose values are added."""
-    drawing, axes = new_figure(height=2.9, n_columns=len(panels))
+    drawing, axes = make_figure(height=2.9, n_columns=len(panels))
     modes = found.values["ssl_mode"]
     order = found.shap["ssl_mode"].groupby(modes.astype(object)).mean().sort_values().index
     places = [encoder for mode in order for encoder in found.shap.index[modes == mode]]
     for one, (title, features) in zip(axes, panels, strict=True):
         shares = found.shap.loc[places, list(features)].sum(axis=1).rename(title)
-        scatter(one, shares, modes[places])
+        plot_shap_scatter(one, shares, modes[places])
         one.set_ylabel(f"SHAP value of the {title} [points]\nnegative is better")
-    letter(axes)
+    write_panel_letters(axes)
     return drawing

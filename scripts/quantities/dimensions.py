@@ -8,7 +8,7 @@ import numpy as np
 
 from zoo.evaluation.classification import classification_metrics
 from zoo.evaluation.label_free import intrinsic_dimension
-from zoo.looking.mistakes import contradicted
+from zoo.looking.mistakes import find_contradicted
 
 from . import Quantity, definitions
 
@@ -96,7 +96,7 @@ QUANTITIES = {
     "label_issues": Quantity(
         title="Labels that are confidently wrong, images",
         cases=("predictions", "absent", "certain"),
-        ours=lambda p, y: contradicted(p.astype(np.float64), y)[1],
+        ours=lambda p, y: find_contradicted(p.astype(np.float64), y)[1],
         call="find_wrong_labels(...).n_confident",
     ),
     "retrieval_map": Quantity(

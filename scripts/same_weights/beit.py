@@ -39,7 +39,7 @@ from same_weights.shared import (
     split_qkv,
 )
 from zoo.encoders.build import build_empty_encoder
-from zoo.encoders.layouts.transformers import beit
+from zoo.encoders.layouts.transformers import convert_beit
 
 AUTHORS = {"microsoft/unilm": ("768a3c873f598bb9b4d4dfb9267b099e35f8fe56", ("beit",))}
 WIDTH, DEPTH, N_HEADS, SIDE = 768, 4, 12, 27  # of a table of relative positions
@@ -104,7 +104,7 @@ def _pretrained(theirs: Any, of_timm: Any, encoder: Any) -> Iterator[Difference]
     """After pretraining: one table for all blocks, and a norm that is trained."""
     inputs = batch(224, n=2)
     own = theirs(inputs)  # class token after the norm
-    state = beit({"model": theirs.state_dict()}, target=of_timm.state_dict())
+    state = convert_beit({"model": theirs.state_dict()}, target=of_timm.state_dict())
     of_timm.load_state_dict(state)
     encoder.backbone.load_state_dict(state)
     case = "after pretraining, 224 px"

@@ -28,7 +28,7 @@ from same_weights.shared import (
     split_qkv,
 )
 from zoo.encoders.build import build_empty_encoder
-from zoo.encoders.layouts.transformers import ijepa
+from zoo.encoders.layouts.transformers import convert_ijepa
 
 AUTHORS = {"facebookresearch/ijepa": ("52c1ae95d05f743e000e8f10a1f3a79b10cff048", ("src",))}
 ARCH, WIDTH, DEPTH = "vit_huge_patch14_gap_224", 1280, 2
@@ -72,7 +72,7 @@ def _read(student: nn.Module, teacher: nn.Module) -> Iterator[Difference]:
         for name, network in (("encoder", student), ("target_encoder", teacher))
     }
     of_timm = checkpoint_filter_fn(content, timm.create_model(ARCH, depth=DEPTH, num_classes=0))
-    for library, state in (("timm", of_timm), ("zoo", ijepa(content, target={}))):
+    for library, state in (("timm", of_timm), ("zoo", convert_ijepa(content, target={}))):
         taken = [name for name in state if name != "pos_embed"]  # which is the same in both
         n_others = sum(torch.equal(state[name], content["encoder"][f"module.{name}"]) for name in taken)
         unit = "of the tensors are the context encoder's"

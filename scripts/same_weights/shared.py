@@ -15,9 +15,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torchvision.transforms.functional import gaussian_blur
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
-from zoo.encoders.preprocess import geometry
+from zoo.encoders.preprocess import build_geometry_steps
 
 ROUNDING_LEVELS = 2.01  # by which kernels of libraries differ at most where they resize and crop alike
 SHAPES = ((640, 427), (427, 640), (1024, 683), (333, 500), (180, 240))  # width and height, as photographs have them
@@ -135,7 +135,7 @@ def zoo_pixels(card: EncoderCard, images: list[Image.Image]) -> list[np.ndarray]
     """The 8-bit squares that the zoo makes by a card, (3, px, px)."""
     taken = []
     for image in images:
-        for step in geometry(card.preprocess):
+        for step in build_geometry_steps(card.preprocess):
             image = step(image)
         taken.append(np.asarray(image).transpose(2, 0, 1))
     return taken
@@ -143,7 +143,7 @@ def zoo_pixels(card: EncoderCard, images: list[Image.Image]) -> list[np.ndarray]
 
 def card_of(name: str) -> EncoderCard:
     """A card of the zoo."""
-    return catalogue()[name]
+    return load_catalogue()[name]
 
 
 def import_from(folder: Path) -> None:

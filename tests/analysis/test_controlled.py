@@ -10,8 +10,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_table
-from zoo.analysis.controlled import CORE_COLUMNS, controlled_effect, controlled_groups
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.controlled import CORE_COLUMNS, controlled_effect, find_controlled_groups
+from zoo.analysis.table import StudyTable, build_table
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
 
@@ -40,13 +40,13 @@ def planted(*, n_groups: int = 40, noise: float = 0.5, seed: int = 0) -> StudyTa
                 "epochs": epochs,
                 "usability": usability,
             }
-    return table_of(rows)
+    return build_table(rows)
 
 
 def pair(first: dict[str, Any], second: dict[str, Any]) -> StudyTable:
     """Two encoders that are alike but for these cells."""
     same = {"objective": "simclr", "architecture": "resnet50", "z_dim": 2048.0, "epochs": 100.0}
-    return table_of({"a": {**same, "usability": 3.0, **first}, "b": {**same, "usability": 2.0, **second}})
+    return build_table({"a": {**same, "usability": 3.0, **first}, "b": {**same, "usability": 2.0, **second}})
 
 
 def test_a_planted_effect_is_recovered_where_a_pooled_fit_has_the_wrong_sign() -> None:
@@ -76,7 +76,7 @@ def test_levels_of_a_category_are_those_of_statsmodels_against_the_reference_tha
 
 
 def test_a_group_differs_in_nothing_but_the_varied_columns() -> None:
-    groups = controlled_groups(PUBLISHED, ["z_dim", "z_layer"])
+    groups = find_controlled_groups(PUBLISHED, ["z_dim", "z_layer"])
     fixed = [name for name in CORE_COLUMNS if name not in ("z_dim", "z_layer")]
     cells = PUBLISHED.frame.loc[groups.index, fixed].astype(object)
     cells = cells.where(cells.notna(), "missing")
@@ -90,7 +90,7 @@ def test_a_group_differs_in_nothing_but_the_varied_columns() -> None:
 
 def test_a_missing_cell_is_a_value_of_its_own() -> None:
     def groups(first: Any, second: Any) -> pd.DataFrame:
-        return controlled_groups(
+        return find_controlled_groups(
             pair({"nviews": 2.0, "finetuning_data": first}, {"nviews": 8.0, "finetuning_data": second}), ["nviews"]
         )
 
@@ -106,7 +106,7 @@ def test_a_choice_that_does_not_apply_is_a_level_and_an_unknown_one_is_left_out(
         f"e{place}": {"objective": f"o{min(place // 2, 1)}", "projection2_arch": cell, "usability": value}
         for place, (cell, value) in enumerate(cells)
     }
-    found = controlled_effect(table_of(rows), "projection2_arch", "usability")
+    found = controlled_effect(build_table(rows), "projection2_arch", "usability")
     assert found.estimate("not applicable").value == pytest.approx(2.9)
     assert found.reference == "mlp"
     assert found.left_out == {"projection2_arch missing": 1}
@@ -118,7 +118,7 @@ def test_wrong_requests_are_refused_in_one_sentence() -> None:
     with pytest.raises(UnknownName, match="usabilty"):
         controlled_effect(PUBLISHED, "epochs", "usabilty")
     with pytest.raises(UnknownName, match="layer"):
-        controlled_groups(PUBLISHED, ["z_dim", "layer"])
+        find_controlled_groups(PUBLISHED, ["z_dim", "layer"])
     with pytest.raises(QueryError, match="outcome objective, which holds text; expected numbers"):
         controlled_effect(PUBLISHED, "epochs", "objective")
     with pytest.raises(QueryError, match="outcome z_dim, which is a choice"):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zoo.analysis.groups import adjusted_differences, group_differences, group_means
-from zoo.analysis.table import table_of
+from zoo.analysis.groups import compare_group_means, estimate_adjusted_differences, estimate_group_means
+from zoo.analysis.table import build_table
 
 WORSE = {"clustering": 4.0, "contrastive": 6.0, "generative": 15.0}  # planted means of usability
 
@@ -23,7 +23,7 @@ def planted(n: int = 30, *, seed: int = 0, **cells: Any) -> dict[str, dict[str, 
 
 
 def test_means_are_ordered_and_their_intervals_hold_the_planted_means() -> None:
-    means = group_means(table_of(planted()), "usability", "ssl_mode")
+    means = estimate_group_means(build_table(planted()), "usability", "ssl_mode")
     assert [estimate.term for estimate in means] == list(WORSE)
     for estimate in means:
         assert estimate.n == 30 and estimate.unit == "percentage points"
@@ -32,7 +32,9 @@ def test_means_are_ordered_and_their_intervals_hold_the_planted_means() -> None:
 
 
 def test_planted_differences_are_found_and_corrected_for_their_number() -> None:
-    pairs = {estimate.term: estimate for estimate in group_differences(table_of(planted()), "usability", "ssl_mode")}
+    pairs = {
+        estimate.term: estimate for estimate in compare_group_means(build_table(planted()), "usability", "ssl_mode")
+    }
     assert set(pairs) == {"generative - contrastive", "generative - clustering", "contrastive - clustering"}
     planted_difference = {
         "generative - clustering": 11.0,
@@ -54,16 +56,16 @@ def test_a_group_that_a_fixed_column_determines_is_not_identified() -> None:
             cells["projection1_arch"] = "mlp" if encoder.endswith(("1", "2", "3")) else "linear"
     found = {
         estimate.term: estimate
-        for estimate in adjusted_differences(
-            table_of(rows), "usability", "ssl_mode", reference="contrastive", fixed=("projection1_arch",)
+        for estimate in estimate_adjusted_differences(
+            build_table(rows), "usability", "ssl_mode", reference="contrastive", fixed=("projection1_arch",)
         )
     }
     lost = found["generative - contrastive"]
     assert lost.value is None and lost.p is None and lost.ci_low_robust is None
     assert "projection1_arch[none]" in lost.note
     assert found["clustering - contrastive"].value == pytest.approx(-2.0, abs=1.0)
-    assumed = adjusted_differences(
-        table_of(rows),
+    assumed = estimate_adjusted_differences(
+        build_table(rows),
         "usability",
         "ssl_mode",
         reference="contrastive",

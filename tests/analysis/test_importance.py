@@ -15,9 +15,9 @@ from tests.shipped import shipped_table
 from zoo.analysis import importance
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import explained_variance, tree_importance
-from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.trees import PREDICTIONS, drawn_folds, fold_errors, sample_of, trained
-from zoo.files import content_folder
+from zoo.analysis.table import StudyTable, build_table
+from zoo.analysis.trees import PREDICTIONS, compute_fold_errors, draw_folds, select_sample, train_trees
+from zoo.files import get_content_folder
 
 PARAMETERS = {
     "rounds": 60,
@@ -48,7 +48,7 @@ def planted() -> StudyTable:
         if number % 10:  # missing at random: a tenth of the encoders
             cells["projection2_arch"] = head
         rows[f"encoder_{number}"] = cells
-    return table_of(rows)
+    return build_table(rows)
 
 
 def test_a_planted_effect_gets_the_credit_and_a_correlated_decoy_does_not(planted: StudyTable) -> None:
@@ -63,15 +63,15 @@ def test_a_planted_effect_gets_the_credit_and_a_correlated_decoy_does_not(plante
 
 def test_shap_values_and_base_sum_to_the_prediction(planted: StudyTable) -> None:
     found = tree_importance(planted, "usability", features=FEATURES, parameters=PARAMETERS)
-    sample = sample_of(planted, "usability", FEATURES)
-    predicted = trained(sample, dict(PARAMETERS), seed=0).predict(sample.matrix(np.arange(sample.n)))
+    sample = select_sample(planted, "usability", FEATURES)
+    predicted = train_trees(sample, dict(PARAMETERS), seed=0).predict(sample.matrix(np.arange(sample.n)))
     assert (found.shap.sum(axis=1) + found.base).to_numpy() == pytest.approx(predicted, abs=1e-3)  # trees are float32
 
 
 def test_the_contributions_of_xgboost_are_the_values_of_shap(planted: StudyTable) -> None:
     found = tree_importance(planted, "usability", features=FEATURES, parameters=PARAMETERS)
-    sample = sample_of(planted, "usability", FEATURES)
-    explainer = shap.TreeExplainer(trained(sample, dict(PARAMETERS), seed=0))
+    sample = select_sample(planted, "usability", FEATURES)
+    explainer = shap.TreeExplainer(train_trees(sample, dict(PARAMETERS), seed=0))
     np.testing.assert_allclose(explainer.shap_values(sample.x), found.shap, atol=1e-5)
     assert float(np.ravel(explainer.expected_value)[0]) == pytest.approx(found.base, abs=1e-5)
 
@@ -83,8 +83,8 @@ def test_both_percentages_follow_from_the_predictions_that_are_returned(planted:
     y = found.measured.to_numpy()
     errors = []
     for repeat in range(2):
-        folds = drawn_folds(160, 8, seed=5, draw=1 + repeat)
-        errors += fold_errors(y, found.predictions[repeat].to_numpy(), folds).tolist()
+        folds = draw_folds(160, 8, seed=5, draw=1 + repeat)
+        errors += compute_fold_errors(y, found.predictions[repeat].to_numpy(), folds).tolist()
     assert found.fold_errors == pytest.approx(errors)
     assert found.by_fold == pytest.approx(100 * (1 - np.mean(errors) ** 2 / y.var()))
     squared = (found.predictions.sub(found.measured, axis=0) ** 2).to_numpy()
@@ -112,10 +112,12 @@ def test_predictions_of_the_shipped_rows_are_stored_and_those_of_a_training(
 ) -> None:
     table, repeats = shipped_table(corrected=corrected), {"filtered": 1, "few": 3}
     again = explained_variance(table, "train_test", features="few", n_repeats=1)  # no three divisions: trained
-    release = json.loads((content_folder("analysis") / PREDICTIONS).read_text("utf-8"))["how"]["xgboost"]
+    release = json.loads((get_content_folder("analysis") / PREDICTIONS).read_text("utf-8"))["how"]["xgboost"]
     with monkeypatch.context() as patch:
         if xgboost.__version__ == release:  # another one trains anew
-            patch.setattr(importance, "out_of_fold", None)  # else the file is stale: scripts/stored_predictions.py
+            patch.setattr(
+                importance, "predict_out_of_fold", None
+            )  # else the file is stale: scripts/stored_predictions.py
         stored = {
             (features, outcome): explained_variance(table, outcome, features=features, n_repeats=n_repeats)
             for features, n_repeats in repeats.items()

@@ -14,10 +14,10 @@ from zoo.analysis.label_budget import (
     Curve,
     HeldOutError,
     Noise,
-    held_out_error,
-    noise_of,
+    estimate_held_out_error,
+    estimate_noise,
     predict_error,
-    rank_odds,
+    simulate_ranks,
 )
 from zoo.errors import QueryError
 from zoo.results.derived import summaries
@@ -84,7 +84,7 @@ def test_labels_of_which_nothing_was_measured_are_refused(n_labels: int) -> None
 def test_the_trial_is_at_least_as_hard_as_the_prediction(
     n_labels: int, predicted: int, left_out: tuple[int, ...], curves: list[Curve]
 ) -> None:
-    held_out = held_out_error(curves, n_labels)
+    held_out = estimate_held_out_error(curves, n_labels)
     assert held_out is not None
     assert (held_out.predicted, held_out.left_out) == (predicted, left_out)
 
@@ -94,7 +94,7 @@ def test_the_law_with_a_floor_is_met_exactly_where_it_holds_and_its_difference_i
     predicted = predict_error(curve, 1_000)
     held_out = HeldOutError(3_000, (3_000, 5_000), 1.0, 2.0, 100, 1.3, GRID[2:])
     assert predicted is not None
-    noise = noise_of(curve, predicted, held_out)
+    noise = estimate_noise(curve, predicted, held_out)
     assert noise is not None
     assert predicted.error + noise.law == pytest.approx(8 + 500 * 1_000**-0.27, abs=0.01)
     low, high = noise.interval(predicted.error)
@@ -116,7 +116,7 @@ def test_intervals_of_an_extrapolation_hold_measurements_further_off_than_those_
     for curve, whole in zip(rest, complete, strict=True):
         predicted = predict_error(curve, 3_000)
         assert predicted is not None
-        noise = noise_of(curve, predicted, trial)
+        noise = estimate_noise(curve, predicted, trial)
         assert noise is not None
         low, high = noise.interval(predicted.error)
         held += low <= whole[3_000] <= high
@@ -127,5 +127,5 @@ def test_intervals_of_an_extrapolation_hold_measurements_further_off_than_those_
 
 
 def test_what_errs_alike_for_all_encoders_moves_no_rank() -> None:
-    ranked = rank_odds([30.0, 31.0, 32.0], [Noise(0.01, law=5.0)] * 3)
+    ranked = simulate_ranks([30.0, 31.0, 32.0], [Noise(0.01, law=5.0)] * 3)
     assert [(odds.lowest, odds.highest, odds.best) for odds in ranked] == [(1, 1, 1.0), (2, 2, 0.0), (3, 3, 0.0)]

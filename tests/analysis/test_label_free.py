@@ -21,14 +21,14 @@ from analysis.label_free_vs_probe.agreement import (
     selections,
 )
 from tests.each import for_each
-from zoo.analysis.correlations import RESAMPLED, Resampling, drawn_counts
+from zoo.analysis.correlations import RESAMPLED, Resampling, draw_counts
 from zoo.analysis.label_free import (
-    Population,
-    direction_of,
-    hyperparameter_groups,
-    population_of,
+    MetricPopulation,
+    build_population,
+    find_hyperparameter_groups,
+    get_direction,
 )
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 
 FEW = Resampling(n_resamples=200)
 THEIRS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}
@@ -46,7 +46,7 @@ def pair(n: int = 30, *, noise: float = 1.0, seed: int = 0) -> tuple[pd.Series, 
     return column(np.round((accuracy + noise * 5 * rng.normal(size=n)) / 3) * 3), column(accuracy, "full-shot")
 
 
-def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> Population:
+def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> MetricPopulation:
     """``rankme`` orders the encoders of an objective exactly, and objectives the wrong way round."""
     rng = np.random.default_rng(seed)
     facts, values, accuracies = {}, {}, {}
@@ -62,13 +62,13 @@ def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> Populat
                 "neural_collapse": rng.normal(),
             }
     frame = pd.DataFrame.from_dict(values, orient="index")
-    return population_of("planted", "nowhere", frame, pd.DataFrame({"full-shot": accuracies}), table_of(facts))
+    return build_population("planted", "nowhere", frame, pd.DataFrame({"full-shot": accuracies}), build_table(facts))
 
 
 @for_each(RESAMPLED)
 def test_a_statistic_of_counts_is_that_of_scipy_on_the_drawn_rows(statistic: str) -> None:
     x, y = pair(20)
-    counts = drawn_counts(20, 25, 3)
+    counts = draw_counts(20, 25, 3)
     ours = RESAMPLED[statistic](x.to_numpy(), y.to_numpy(), counts)
     for count, value in zip(counts, ours, strict=True):
         drawn = np.repeat(np.arange(20), count.astype(int))
@@ -120,7 +120,7 @@ def test_metrics_are_turned_so_that_more_is_better() -> None:
     assert (predictors["rankme"] == population.values["rankme"]).all()
     assert (predictors["uniformity"] == -population.values["uniformity"]).all()
     assert predictors["alpha_req"].max() == 0.0
-    assert direction_of("neural_collapse") == "none" and "neural_collapse" not in population.choosers
+    assert get_direction("neural_collapse") == "none" and "neural_collapse" not in population.choosers
 
 
 def test_a_pick_its_regret_and_its_gain_are_exact() -> None:
@@ -141,7 +141,7 @@ def test_a_pick_its_regret_and_its_gain_are_exact() -> None:
 
 def test_a_population_answers_by_choice_within_objectives_and_overall() -> None:
     population = planted()
-    assert set(hyperparameter_groups(population, ["epochs", "objective", "batch_size"])) == {"epochs", "objective"}
+    assert set(find_hyperparameter_groups(population, ["epochs", "objective", "batch_size"])) == {"epochs", "objective"}
     found = predictions(population, n_resamples=100)
     assert set(found.selected) == {"epochs", "objective", ANY, WITHIN, OVERALL}
     by_epochs, overall = found.selection("rankme", "epochs"), found.selection("rankme", OVERALL)

@@ -12,18 +12,18 @@ from tests.law_population import population
 from tests.shipped import shipped_table
 from zoo.analysis.label_prediction import (
     CalibratedLaw,
-    calibrated_law,
+    calibrate_law,
+    calibrate_published_law,
+    compute_held_out_coverage,
     fit_exponent,
-    held_out_coverage,
     predict_labels,
-    published_law,
 )
-from zoo.analysis.scaling_law import N_FULL_SHOT, law_errors, law_rows
-from zoo.analysis.table import table_of
+from zoo.analysis.scaling_law import N_FULL_SHOT, law_rows, predict_law_errors
+from zoo.analysis.table import build_table
 from zoo.cards.schema import NOT_PUBLISHED
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Interval
-from zoo.evaluation.measuring import ProbeRun, SettingResult, label_setting, mean_error
+from zoo.evaluation.measuring import ProbeRun, SettingResult, compute_mean_error, label_setting
 from zoo.evaluation.risk import Risk, RiskReport
 from zoo.results.values import RiskDecomposition
 
@@ -78,7 +78,7 @@ def report(
 
 
 def planted_law(noise: float = 0.0) -> CalibratedLaw:
-    return calibrated_law(law_rows(table_of(population(40, alpha=ALPHA, w=W, noise=noise))), n_resamples=50)
+    return calibrate_law(law_rows(build_table(population(40, alpha=ALPHA, w=W, noise=noise))), n_resamples=50)
 
 
 LAW = planted_law()
@@ -86,7 +86,7 @@ LAW = planted_law()
 
 def test_encoders_that_obey_the_law_are_predicted_exactly() -> None:
     cells = {"n": np.array([3000, 30_000]), "T": 8.0, "probe_gen": 15.0, "enc_gen": 3.0}
-    expected = law_errors(cells, alpha=ALPHA, w=W)
+    expected = predict_law_errors(cells, alpha=ALPHA, w=W)
     found = predict_labels(report(), [3000, 30_000], law=LAW)
     assert [prediction.law_error for prediction in found] == pytest.approx(expected.tolist(), abs=1e-3)
     for prediction in found:
@@ -119,14 +119,14 @@ def test_fewer_labels_than_classes_or_more_than_there_are_are_refused(n: int) ->
 
 
 def test_the_published_encoders_are_held_as_often_as_is_stated() -> None:
-    law = published_law()
+    law = calibrate_published_law()
     assert len(law.encoders) == 167 and law.ratios[0] == 1
     facts = EVERY.groupby("encoder").first()
-    one = held_out_coverage(law)
+    one = compute_held_out_coverage(law)
     assert list(one) == [30_000, 12_811, 5_000, 3_000]
     assert all(0.93 <= share <= 0.95 for share in one.values())
     for column in ("objective", "architecture", "year"):
-        assert all(0.92 <= share <= 0.955 for share in held_out_coverage(law, facts[column]).values()), column
+        assert all(0.92 <= share <= 0.955 for share in compute_held_out_coverage(law, facts[column]).values()), column
     assert np.abs(law.misses).mean(axis=0) == pytest.approx([0, 2.98, 3.27, 3.76, 4.82], abs=0.03)
 
 
@@ -138,7 +138,7 @@ def planted_errors(
 ) -> tuple[RiskReport, list[SettingResult]]:
     """An encoder on digits whose error falls as labels^-exponent, measured on the same test images by every probe."""
     made = report(own=0.5, probe=6.0, encoder=0.5, dataset="digits", n_train=N_ALL, n_test=N_TEST, n_classes=10)
-    measured_with, w = N_ALL - N_TEST, float(published_law().law.W.value or 0)
+    measured_with, w = N_ALL - N_TEST, float(calibrate_published_law().law.W.value or 0)
     falling = w * 0.5 + 6.0
     random = np.random.default_rng(seed)
     hard = random.random(N_TEST)  # the same images are easy for all probes
@@ -176,7 +176,7 @@ def planted_errors(
     for n in few:
         runs = tuple(run(n, number) for number in range(n_seeds))
         setting = label_setting("5-shot")
-        settings.append(SettingResult(setting=setting, error=mean_error(runs, n_bootstrap=100), runs=runs))
+        settings.append(SettingResult(setting=setting, error=compute_mean_error(runs, n_bootstrap=100), runs=runs))
     return replace(made, decomposition=own, risks={"R_US": risk}), settings
 
 

@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_table
 from zoo.analysis.linear import global_linear_effect
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -52,7 +52,7 @@ def rows(n: int = 120, seed: int = 0) -> dict[str, dict[str, Any]]:
 
 
 def planted(**changes: Any) -> StudyTable:
-    return table_of({name: cells | changes for name, cells in rows().items()})
+    return build_table({name: cells | changes for name, cells in rows().items()})
 
 
 def test_a_planted_effect_is_recovered_where_a_simple_fit_has_the_wrong_sign() -> None:
@@ -71,7 +71,7 @@ def test_a_planted_effect_is_recovered_where_a_simple_fit_has_the_wrong_sign() -
 
 
 def test_a_treatment_that_coincides_with_a_control_is_not_identified() -> None:
-    table = table_of(
+    table = build_table(
         {
             name: cells | {"ssl_mode": "generative" if cells["family"] == "vit" else "contrastive"}
             for name, cells in rows().items()
@@ -115,7 +115,7 @@ def test_rows_are_left_out_with_their_reasons() -> None:
     cells["e1"] |= {"projection1_arch": NOT_APPLICABLE, "projection2_arch": NOT_APPLICABLE}
     cells["e2"] |= {"projection1_arch": NOT_PUBLISHED, "projection2_arch": NOT_PUBLISHED}
     cells["e3"] |= {"projection2_arch": NOT_APPLICABLE, "family": "convnext"}
-    table = table_of(cells)
+    table = build_table(cells)
     found = global_linear_effect(table, "epochs", "usability")
     assert (found.used, found.left_out) == (118, {"usability not published": 1, "projector not published": 1})
     assert "projector[none]" in found.fit.design  # no projector is a level, an unknown one is not

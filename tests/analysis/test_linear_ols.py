@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from tests.each import for_each
 from zoo.analysis.columns import Estimate
-from zoo.analysis.linear import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
+from zoo.analysis.linear import CONSTANT, OlsFit, adjust_discovery_rates, build_design, fit_ols, test_factor
 
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"
@@ -43,7 +43,7 @@ def planted(n: int = 60, seed: int = 0) -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame, *, more: dict[str, Any] | None = None, **arguments: Any) -> OlsFit:
-    design = design_of(
+    design = build_design(
         frame, numeric=["year"], log=["size"], categorical=["kind"], boolean=["flag"], references={"kind": "mlp"}
     )
     matrix = design.matrix.assign(**(more or {}))
@@ -112,12 +112,12 @@ def test_an_exact_fit_has_no_p_value(noise: float) -> None:
     assert fit.estimate("flag").value == pytest.approx(noise, abs=1e-9)
     assert fit.estimate("flag").p is None and "exactly" in fit.estimate("flag").note
     assert np.isnan(fit.r_squared) == (noise == 0.0)
-    assert factor_test(fit, ["kind[linear]", "kind[identity]"], name="kind").p is None
+    assert test_factor(fit, ["kind[linear]", "kind[identity]"], name="kind").p is None
 
 
 def test_the_test_of_a_factor_is_that_of_an_analysis_of_variance() -> None:
     frame = planted()
-    ours = factor_test(fitted(frame), ["kind[identity]", "kind[linear]"], name="kind")
+    ours = test_factor(fitted(frame), ["kind[identity]", "kind[linear]"], name="kind")
     theirs = anova_lm(
         smf.ols(FORMULA.replace(" + C(kind, Treatment('mlp'))", ""), frame).fit(), smf.ols(FORMULA, frame).fit()
     )
@@ -129,11 +129,11 @@ def test_the_test_of_a_factor_is_that_of_an_analysis_of_variance() -> None:
 def test_adjusted_p_values_are_those_of_benjamini_and_hochberg() -> None:
     p = [0.01, None, 0.04, 0.03, 0.5]
     estimates = [Estimate(term=str(place), value=1.0, n=9, unit="", p=one) for place, one in enumerate(p)]
-    found = adjusted(estimates, family="four tests")
+    found = adjust_discovery_rates(estimates, family="four tests")
     # by hand: the k-th smallest of 4 times 4 / k, and no larger than what follows it
     assert [one.p_adjusted for one in found] == pytest.approx([0.04, None, 0.16 / 3, 0.16 / 3, 0.5])
     tested = [one for one in p if one is not None]
     rates = [one.p_adjusted for one in found if one.p_adjusted is not None]
     assert rates == pytest.approx(list(multipletests(tested, method="fdr_bh")[1]))
     assert [one.family for one in found] == ["four tests", "", "four tests", "four tests", "four tests"]
-    assert adjusted([], family="none") == []
+    assert adjust_discovery_rates([], family="none") == []

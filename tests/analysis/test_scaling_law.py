@@ -11,14 +11,14 @@ from tests.law_population import population
 from tests.shipped import shipped_table
 from zoo.analysis.columns import Estimate
 from zoo.analysis.scaling_law import (
+    compute_residuals,
     fit_scaling_law,
-    law_errors,
     law_rows,
-    leave_encoder_out,
     predict,
-    residuals,
+    predict_law_errors,
+    predict_leaving_encoder_out,
 )
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 from zoo.errors import QueryError
 
 PUBLISHED = shipped_table()
@@ -27,7 +27,7 @@ THIRTY, FIVE = "train-nperclass-30_test", "train-nperclass-5_test"
 
 
 def planted(n_encoders: int = 60, **settings: float) -> pd.DataFrame:
-    return law_rows(table_of(population(n_encoders, **settings)))  # type: ignore[arg-type]
+    return law_rows(build_table(population(n_encoders, **settings)))  # type: ignore[arg-type]
 
 
 def around(estimate: Estimate) -> tuple[float, float]:
@@ -65,7 +65,7 @@ def test_the_published_rows_give_the_known_law() -> None:
 def elsewhere(alpha: float, w: float, n_measured: float) -> pd.DataFrame:
     """Errors of another data set, whose components were measured with so many labels."""
     rows = planted(20).assign(n=lambda frame: frame["n"] / 20)
-    return rows.assign(error=law_errors(rows, alpha=alpha, w=w, n_measured=n_measured))
+    return rows.assign(error=predict_law_errors(rows, alpha=alpha, w=w, n_measured=n_measured))
 
 
 @for_each([50_000, 61_558.0])
@@ -78,8 +78,8 @@ def test_a_law_of_other_images_is_found_with_the_labels_of_their_components(n_me
     assert float(predict(law, cells)) == pytest.approx(16.0)  # the sum of the components
     assert float(predict(law, cells | {"n": n_measured / 16})) == pytest.approx(1 + 0.7 * 12 + (0.3 * 12 + 3) * 2)
     assert law.draws == pytest.approx(np.tile([0.25, 0.3], (10, 1)), abs=1e-3)
-    assert residuals(law, rows)["rmse"].max() < 1e-3
-    assert leave_encoder_out(rows, n_measured=n_measured) == pytest.approx(rows["error"].to_numpy(), abs=1e-3)
+    assert compute_residuals(law, rows)["rmse"].max() < 1e-3
+    assert predict_leaving_encoder_out(rows, n_measured=n_measured) == pytest.approx(rows["error"].to_numpy(), abs=1e-3)
     assert fit_scaling_law(rows, n_resamples=0).alpha.value != pytest.approx(0.25, abs=1e-2)  # with those of ImageNet
 
 

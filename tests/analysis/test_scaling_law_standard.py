@@ -13,16 +13,16 @@ from zoo.analysis.scaling_law import (
     COMPONENT_LAW,
     STANDARD_LAWS,
     Score,
-    comparable_rows,
     compare_laws,
+    draw_held_out_rows,
     fit_standard_law,
-    held_out,
     law_rows,
     predict_standard,
+    select_comparable_rows,
 )
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 
-ROWS = comparable_rows(law_rows(shipped_table()))
+ROWS = select_comparable_rows(law_rows(shipped_table()))
 BARS = {"iid": 0.94, "2022": 0.915, "contrastive": 0.96, "ViT": 0.84}  # of Eq. 25; printed .94, .91, .96, .84
 
 
@@ -34,7 +34,7 @@ def scores() -> dict[tuple[str, str], Score]:
 
 def planted(law: str | None = None, *, size: float = 6.0, noise: float = 0.0) -> pd.DataFrame:
     """Rows whose errors are ``I + C / n^a + K / p^b`` with I, C and a of each group of ``law``."""
-    rows = comparable_rows(law_rows(table_of(population(36))))
+    rows = select_comparable_rows(law_rows(build_table(population(36))))
     group = pd.factorize(rows[law])[0] if law else np.zeros(len(rows), int)
     n, p = rows["n"] / 3000, rows["z_dim"] / 384
     errors = 10 + 2 * group + (30 + group) * n ** -(0.2 + 0.02 * group) + size * p**-0.8
@@ -54,16 +54,16 @@ def test_a_planted_law_is_found_with_all_its_groups(by: str | None, size: float)
 
 
 def test_iid_holds_out_three_of_five_settings_of_each_encoder_and_never_all() -> None:
-    masks = held_out(ROWS, n_repeats=3, seed=1)["iid"]
+    masks = draw_held_out_rows(ROWS, n_repeats=3, seed=1)["iid"]
     by_encoder = pd.DataFrame(masks.T).groupby(ROWS["encoder"].to_numpy()).sum()
     assert set(by_encoder.to_numpy().ravel()) == {2, 3}  # one encoder has four settings
     assert (masks[0] != masks[1]).any()
     single = ROWS.drop_duplicates("encoder")
-    assert not held_out(single, n_repeats=1)["iid"].any()
+    assert not draw_held_out_rows(single, n_repeats=1)["iid"].any()
 
 
 def test_the_other_splits_hold_out_whole_encoders() -> None:
-    masks = held_out(ROWS, n_repeats=1)
+    masks = draw_held_out_rows(ROWS, n_repeats=1)
     for split, count in (("2022", 204), ("contrastive", 284), ("ViT", 219)):
         assert masks[split].sum() == count
         assert not set(ROWS["encoder"][masks[split][0]]) & set(ROWS["encoder"][~masks[split][0]])

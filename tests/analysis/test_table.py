@@ -9,7 +9,7 @@ import pytest
 from tests.own_encoder import MINE, add_own_encoder
 from tests.shipped import shipped_table
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import build_table, study_table
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
 
@@ -57,14 +57,14 @@ def test_complete_rows_and_those_left_out_make_the_table() -> None:
 
 
 def test_a_planted_table_keeps_its_cells_and_knows_its_columns() -> None:
-    table = table_of(
+    table = build_table(
         {"a": {"z_dim": 3, "optimizer": "adam", "n_negatives": NOT_APPLICABLE}, "b": {"z_dim": NOT_PUBLISHED}}
     )
     assert table.frame.loc["a", "z_dim"] == 3.0
     assert table.why_missing.loc["a", "n_negatives"] == "not applicable"
     assert table.why_missing.loc["b", "z_dim"] == "not published"
     with pytest.raises(UnknownName, match="zdim"):
-        table_of({"a": {"zdim": 3}})
+        build_table({"a": {"zdim": 3}})
 
 
 def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

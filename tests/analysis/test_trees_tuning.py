@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zoo.analysis.importance import nested_variance
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.importance import estimate_nested_variance
+from zoo.analysis.table import StudyTable, build_table
 from zoo.analysis.trees import (
     FILE,
     ROUNDS,
-    course_of,
-    drawn_folds,
-    folds_of,
-    sample_of,
-    stored_tuning,
+    boost_folds,
+    build_fold_matrices,
+    draw_folds,
+    read_stored_tuning,
+    read_tuned_parameters,
+    select_sample,
     tune,
     tune_all,
-    tuned_parameters,
-    written_parameters,
+    write_parameters,
 )
 from zoo.errors import QueryError
 
@@ -51,15 +51,15 @@ def planted() -> StudyTable:
             "usability": 40 - 2.0 * power + generator.normal(),
             "probe_gen": power + generator.normal(),
         }
-    return table_of(rows)
+    return build_table(rows)
 
 
 def test_a_trial_that_cannot_win_ends_before_it_has_a_score_and_one_that_can_does_not(planted: StudyTable) -> None:
-    sample = sample_of(planted, "usability", FEATURES)
-    matrices = folds_of(sample, drawn_folds(sample.n, 3, seed=0, draw=0))
-    lost = course_of(matrices, SETTINGS, best=0.01, seed=0)
+    sample = select_sample(planted, "usability", FEATURES)
+    matrices = build_fold_matrices(sample, draw_folds(sample.n, 3, seed=0, draw=0))
+    lost = boost_folds(matrices, SETTINGS, best=0.01, seed=0)
     assert lost.rounds is None and lost.boosted < ROUNDS[0] and lost.hoped_for > 0.01
-    won = course_of(matrices, SETTINGS, best=100.0, seed=0)
+    won = boost_folds(matrices, SETTINGS, best=100.0, seed=0)
     assert won.rounds in ROUNDS and won.error < 100.0
 
 
@@ -74,12 +74,12 @@ def test_several_targets_are_tuned_alike_by_one_process_and_by_two(planted: Stud
 
 
 def test_nested_tuning_never_shows_a_fold_to_the_search_of_its_settings(planted: StudyTable) -> None:
-    honest = nested_variance(planted, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
-    folds = drawn_folds(40, 2, seed=0, draw=1)
+    honest = estimate_nested_variance(planted, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
+    folds = draw_folds(40, 2, seed=0, draw=1)
     frame = planted.frame.copy()
     frame.iloc[folds[0], frame.columns.get_loc("usability")] *= 3
     spoilt = StudyTable(frame, planted.why_missing, False, (), {})
-    again = nested_variance(spoilt, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
+    again = estimate_nested_variance(spoilt, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
     assert (honest.predictions.iloc[folds[0]] == again.predictions.iloc[folds[0]]).all(axis=None)
     assert (honest.predictions.iloc[folds[1]] != again.predictions.iloc[folds[1]]).any(axis=None)
     assert 0 < honest.pooled < 100  # a strong plain effect
@@ -88,14 +88,14 @@ def test_nested_tuning_never_shows_a_fold_to_the_search_of_its_settings(planted:
 def test_what_is_written_is_read_back_to_the_last_digit(
     planted: StudyTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("zoo.analysis.trees.get_content_folder", lambda name: tmp_path / name)
     path = tmp_path / "analysis" / FILE
     tuned = replace(tune(planted, "usability", features=FEATURES, n_trials=2, n_folds=3), features="few")
     with pytest.raises(QueryError, match="Got no tuned settings to write"):
-        written_parameters([], path, date="2026-01-31", table="planted")
+        write_parameters([], path, date="2026-01-31", table="planted")
     scores = {("few", "usability"): {"pooled": 61.239, "nested_pooled": 55.004}}
-    assert written_parameters([tuned], path, date="2026-01-31", table="planted", scores=scores) == path
-    assert tuned_parameters("usability", "few") == tuned.parameters
-    stored = stored_tuning("usability", "few")
+    assert write_parameters([tuned], path, date="2026-01-31", table="planted", scores=scores) == path
+    assert read_tuned_parameters("usability", "few") == tuned.parameters
+    stored = read_stored_tuning("usability", "few")
     assert (stored["pooled"], stored["nested_pooled"], stored["error"]) == (61.24, 55.0, tuned.error)
     assert str(stored["how"]["date"]) == "2026-01-31"

@@ -8,10 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import LAYERS, NOT_APPLICABLE, EncoderCard, Missing
 
-CARDS = [*catalogue().values()]
+CARDS = [*load_catalogue().values()]
 EVERY_CARD = for_each(CARDS, name=lambda card: card.id)
 LOCATION = re.compile(
     r"""https://[^\s/]+/\S+                                    # one file on a web server

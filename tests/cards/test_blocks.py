@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 
 from tests.each import for_each
-from zoo.cards.blocks import COLUMNS, Stages, read_blocks, stages_of_card
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import Staged, network_of
+from zoo.cards.blocks import COLUMNS, Stages, find_stages, read_blocks
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import HierarchicalNetwork, infer_network
 from zoo.errors import ContentError
 
 
 @for_each(["pocket_simclr_rn_shapes", "sup_rn50", "dissl_resnet50_d4096_e100_m2", "sup_efficientnet_lite0"])
 def test_the_table_has_the_blocks_of_the_network(name: str) -> None:
-    from zoo.encoders.taps import stages_of
+    from zoo.encoders.intermediate_features import detect_stages
 
-    card = catalogue()[name]
-    assert stages_of_card(card) == stages_of(card)
+    card = load_catalogue()[name]
+    assert find_stages(card) == detect_stages(card)
 
 
 def test_every_network_of_a_card_is_either_known_or_has_no_blocks_to_read() -> None:
-    unknown = sorted({card.architecture.backbone for card in catalogue().values() if network_of(card) is None})
+    unknown = sorted({card.architecture.backbone for card in load_catalogue().values() if infer_network(card) is None})
     others = ("zoo:alexnet", "zoo:swinv2_of_torchvision", "transformers:sam3_vit_model", "timm:")
     assert all(one.startswith(others) for one in unknown)
     assert len(unknown) < 12
-    staged = [card for card in catalogue().values() if isinstance(network_of(card), Staged)]
+    staged = [card for card in load_catalogue().values() if isinstance(infer_network(card), HierarchicalNetwork)]
     assert len(staged) > 300
 
 

@@ -12,10 +12,10 @@ import zoo
 from tests.card_text import VALID
 from tests.each import for_each
 from zoo.cards import catalogue as cards
-from zoo.cards import compiled, reading
+from zoo.cards import content_cache, reading
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 
 
 def parse(text: str, *, name: str = "tiny.toml") -> dict:
@@ -163,7 +163,7 @@ def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_users_own_cards_join_the_catalogue_and_lookups_ignore_case(overlay: Path) -> None:
     (overlay / "tiny.toml").write_bytes(b"\xef\xbb\xbf" + VALID.replace("\n", "\r\n").encode())  # as on Windows
-    catalogue = cards.catalogue()
+    catalogue = cards.load_catalogue()
     assert catalogue["TINY_vits16"].id == "tiny_vitS16"
     assert "tiny_VITS16_twin" in catalogue and "dino_vits16" in catalogue
     assert list(catalogue)[-2:] == ["tiny_vitS16", "tiny_vitS16_twin"]
@@ -185,18 +185,18 @@ def rewrite(path: Path, content: bytes) -> None:
 def test_a_card_that_was_edited_is_read_again_in_the_same_process(overlay: Path) -> None:
     source = overlay / "tiny.toml"
     source.write_text(VALID)
-    assert cards.catalogue()["tiny_vitS16"].pretraining.epochs == 800
+    assert cards.load_catalogue()["tiny_vitS16"].pretraining.epochs == 800
     rewrite(source, VALID.replace("epochs = 800", "epochs = 300").encode())
-    assert cards.catalogue()["tiny_vitS16"].pretraining.epochs == 300
+    assert cards.load_catalogue()["tiny_vitS16"].pretraining.epochs == 300
     source.unlink()
-    assert "tiny_vitS16" not in cards.catalogue()
+    assert "tiny_vitS16" not in cards.load_catalogue()
 
 
 def test_an_own_card_may_be_like_a_shipped_one(overlay: Path) -> None:
     (overlay / "mine.toml").write_text(
         '[encoders.my_dino]\nlike = "dino_vitS16"\npretraining.epochs = 100\nweights.same_file_as = "dino_vitS16"\n'
     )
-    mine, shipped = cards.catalogue()["my_dino"], cards.catalogue()["dino_vitS16"]
+    mine, shipped = cards.load_catalogue()["my_dino"], cards.load_catalogue()["dino_vitS16"]
     assert (mine.pretraining.epochs, shipped.pretraining.epochs) == (100, 800)
     assert mine.representation == shipped.representation
     assert mine.family == "mine"
@@ -207,12 +207,12 @@ UNREADABLE = [b"\xff\xfe\x00garbage", b"", b"# nothing\n", b"[encoders]\n", b"en
 
 def test_a_file_that_holds_no_cards_is_left_out_by_its_full_name(overlay: Path) -> None:
     (overlay / "tiny.toml").write_text(VALID)
-    before = list(cards.catalogue())
+    before = list(cards.load_catalogue())
     for content in UNREADABLE:
         rewrite(overlay / "mine.toml", content)
         for _ in range(2):
             with pytest.warns(ContentWarning) as caught:
-                assert list(cards.catalogue()) == before
+                assert list(cards.load_catalogue()) == before
             (message,) = {str(warning.message) for warning in caught}
             assert str(overlay / "mine.toml") in message and "\n" not in message
 
@@ -228,27 +228,27 @@ WRONG = [  # what is wrong of tiny_vitS16_twin, what replaces it, what is left
 
 
 def test_a_wrong_card_of_the_users_own_takes_nothing_along_but_what_is_built_on_it(overlay: Path) -> None:
-    shipped = list(cards.catalogue())
+    shipped = list(cards.load_catalogue())
     for old, new, left in WRONG:
         assert old in VALID
         rewrite(overlay / "tiny.toml", VALID.replace(old, new).encode())
         with pytest.warns(ContentWarning, match=rf"{overlay / 'tiny.toml'}.*left out\.$"):
-            assert list(cards.catalogue()) == shipped + left
+            assert list(cards.load_catalogue()) == shipped + left
 
 
 def test_a_shipped_card_must_be_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(content_folder("metadata"), tmp_path / "metadata")
+    shutil.copytree(get_content_folder("metadata"), tmp_path / "metadata")
     monkeypatch.setattr("zoo.files._PACKAGE", tmp_path / "zoo")
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    assert "dino_vitS16" in cards.catalogue()
+    assert "dino_vitS16" in cards.load_catalogue()
     broken = tmp_path / "metadata" / "dino.toml"
     rewrite(broken, broken.read_bytes().replace(b"epochs = 800", b'epochs = "many"'))
     with pytest.raises(CardError, match=str(broken)):
-        cards.catalogue()
+        cards.load_catalogue()
     broken.unlink()
     broken.symlink_to(tmp_path / "nowhere")
     with pytest.raises(CardError, match="cannot be read"):
-        cards.catalogue()
+        cards.load_catalogue()
 
 
 def test_a_dangling_link_is_left_out_and_hidden_files_and_folders_are_not_read(overlay: Path) -> None:
@@ -256,10 +256,10 @@ def test_a_dangling_link_is_left_out_and_hidden_files_and_folders_are_not_read(o
     (overlay / ".ipynb_checkpoints").mkdir()
     (overlay / ".ipynb_checkpoints" / "tiny.toml").write_text("[broken")
     (overlay / "folder.toml").mkdir()
-    assert "dino_vitS16" in cards.catalogue()
+    assert "dino_vitS16" in cards.load_catalogue()
     (overlay / "mine.toml").symlink_to(overlay / "nowhere.toml")
     with pytest.warns(ContentWarning, match=r"mine\.toml cannot be read .*remove it"):
-        assert "dino_vitS16" in cards.catalogue()
+        assert "dino_vitS16" in cards.load_catalogue()
 
 
 @pytest.mark.parametrize("place", ["home", "home/metadata"])
@@ -270,11 +270,11 @@ def test_a_file_where_a_folder_of_content_should_be_is_refused(
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_text("not a folder")
     with pytest.raises(ContentError, match="is not a folder"):
-        cards.catalogue()
+        cards.load_catalogue()
 
 
 def test_a_column_is_the_fact_of_every_card(overlay: Path) -> None:
-    known = cards.catalogue()
+    known = cards.load_catalogue()
     for field in (*cards._LISTED, "commercial_use", "paper.title"):  # the last one is no column of the copy
         column = known.column(field)
         assert {encoder: known[encoder].fact(field) for encoder in known} == dict(column)
@@ -286,12 +286,12 @@ def test_the_copies_are_used_and_made_again_when_they_break_off(
 ) -> None:
     source = overlay / "tiny.toml"
     source.write_text(VALID)
-    monkeypatch.setattr(compiled, "_SETTLED_NS", -(10**9))  # a change soon after has its stamp
+    monkeypatch.setattr(content_cache, "_SETTLED_NS", -(10**9))  # a change soon after has its stamp
 
     def epochs() -> int:
         for remembered in (cards._catalogue, cards._shipped):
             remembered.cache_clear()
-        return cards.catalogue()["tiny_vitS16"].pretraining.epochs
+        return cards.load_catalogue()["tiny_vitS16"].pretraining.epochs
 
     assert epochs() == 800
     (kept,) = (tmp_path / "cache").glob("own_cards-*.json")
@@ -309,10 +309,10 @@ def test_the_copies_are_used_and_made_again_when_they_break_off(
 
 
 def test_a_users_card_has_the_shipped_ones_compiled_once(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cards.catalogue()
+    cards.load_catalogue()
     parsed = []
     parse = reading.check_facts
     monkeypatch.setattr(reading, "check_facts", lambda where, facts: parsed.append(where) or parse(where, facts))
     (overlay / "tiny.toml").write_text(VALID)
-    assert "tiny_vitS16" in cards.catalogue()
+    assert "tiny_vitS16" in cards.load_catalogue()
     assert len(parsed) == 2

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.each import for_each
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 
-METADATA = content_folder("metadata")
+METADATA = get_content_folder("metadata")
 DERIVED = sorted((METADATA / "derived").glob("*.toml"))
 OF_CONFIG = ("preprocess", "weights", "licence")
 

@@ -10,14 +10,14 @@ from packaging.licenses import canonicalize_license_expression
 import zoo
 from tests.card_text import VALID
 from tests.each import for_each
-from zoo.cards.catalogue import build_card, catalogue
+from zoo.cards.catalogue import build_card, load_catalogue
 from zoo.cards.licences import (
     LICENCES,
-    Terms,
-    commercial_use,
-    labelled,
-    licence_ids,
-    plain_words,
+    LicenceTerms,
+    describe_licence,
+    get_commercial_use,
+    parse_licence_ids,
+    resolve_licence_label,
 )
 from zoo.cards.reading import parse_cards
 from zoo.cards.schema import EncoderCard, Missing
@@ -35,20 +35,20 @@ def card(licence: str, *, own: bool = True) -> EncoderCard:
     return build_card(facts["tiny_vitS16"])
 
 
-@for_each(catalogue().values(), name=lambda one: one.id)
+@for_each(load_catalogue().values(), name=lambda one: one.id)
 def test_every_licence_of_a_card_is_in_the_table(one: EncoderCard) -> None:
     stated = [text for text in (one.licence.weights, one.licence.code) if not isinstance(text, Missing)]
-    assert all(name in LICENCES for text in stated for name in licence_ids(text))
+    assert all(name in LICENCES for text in stated for name in parse_licence_ids(text))
     assert (one.commercial_use == "unknown") == (one.licence.weights in (zoo.NOT_PUBLISHED, Missing.NOT_RECORDED))
 
 
 @for_each(LICENCES.values(), name=lambda terms: terms.id)
-def test_every_licence_of_the_table_is_an_id_with_a_line_in_plain_words_and_an_address(terms: Terms) -> None:
+def test_every_licence_of_the_table_is_an_id_with_a_line_in_plain_words_and_an_address(terms: LicenceTerms) -> None:
     assert canonicalize_license_expression(terms.id) == terms.id
     assert terms.url.startswith("https://")
     assert 20 < len(terms.summary) < 120
     assert not terms.summary.endswith(".")
-    assert labelled(terms.at_timm or terms.id.casefold()) == terms.id
+    assert resolve_licence_label(terms.at_timm or terms.id.casefold()) == terms.id
 
 
 @for_each(
@@ -67,7 +67,7 @@ def test_every_licence_of_the_table_is_an_id_with_a_line_in_plain_words_and_an_a
 )
 def test_of_an_expression_counts_what_all_of_it_allows(expression: str, use: str) -> None:
     assert canonicalize_license_expression(expression) == expression
-    assert commercial_use(expression) == use
+    assert get_commercial_use(expression) == use
     assert card(expression).commercial_use == use
 
 
@@ -96,4 +96,4 @@ def test_an_unknown_licence_is_refused_in_one_sentence_with_the_nearest(
 def test_terms_of_ones_own_are_for_ones_own_cards_alone() -> None:
     mine = card("LicenseRef-Our-Laboratory")
     assert (mine.licence.weights, mine.commercial_use) == ("LicenseRef-Our-Laboratory", "unknown")
-    assert plain_words("LicenseRef-Our-Laboratory") == "not one that the zoo knows: read its text"
+    assert describe_licence("LicenseRef-Our-Laboratory") == "not one that the zoo knows: read its text"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import zoo
 from tests.planted_features import features
-from zoo.cards.notebooks import html_table
+from zoo.cards.notebooks import render_html_table
 from zoo.errors import QueryError
 from zoo.evaluation import Request, evaluate
 from zoo.evaluation.evaluating import Evaluation
@@ -47,7 +47,7 @@ def test_a_table_has_one_column_for_an_interval_and_escapes_everything() -> None
         {EVIL: EVIL, "n_train": 1234, "error_percent": 24.61, "ci_low_percent": 3.0, "ci_high_percent": 30.0},
         {EVIL: "b", "n_train": None, "error_percent": None, "ci_low_percent": None, "ci_high_percent": None},
     ]
-    text = html_table(rows, caption=EVIL, about=EVIL, notes=[EVIL])
+    text = render_html_table(rows, caption=EVIL, about=EVIL, notes=[EVIL])
     assert "<script" not in text and text.count("&lt;script&gt;") == 5
     assert text.count("<th") == 1 + 4 + 2  # the head, four headings, two rows
     assert '<td class="n">3.0 to 30.0</td>' in text and '<td class="n">1,234</td>' in text

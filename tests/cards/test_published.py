@@ -9,7 +9,7 @@ from typing import Any
 from tests.conftest import REPOSITORY
 from tests.each import for_each
 from tests.published import ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS, PUBLISHED, TABLE
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 
 # 200 encoders x 47 columns of the table published with the risk decomposition of self-supervised learning
@@ -71,7 +71,7 @@ WRONG_BEHAVIOUR = {
 
 
 def test_undoing_the_errata_gives_the_published_table_back() -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     published = {
         encoder: {column.name: _as_published(cards[encoder], column.name) for column in COLUMNS} for encoder in TABLE
     }
@@ -91,13 +91,15 @@ def _as_published(card: EncoderCard, name: str) -> Any:
 
 @for_each(WRONG_FACTS, arguments=2)
 def test_a_wrong_published_fact_is_corrected_and_kept_as_an_erratum(encoder: str, field: str) -> None:
-    card = catalogue()[encoder]
+    card = load_catalogue()[encoder]
     assert (card.fact(field), card.fact(field, as_published=True)) == WRONG_FACTS[encoder, field]
 
 
 @for_each(WRONG_BEHAVIOUR)
 def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(encoder: str) -> None:
-    assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
+    assert WRONG_BEHAVIOUR[encoder] in {
+        (erratum.field, erratum.published) for erratum in load_catalogue()[encoder].errata
+    }
 
 
 @EVERY_PUBLISHED
@@ -109,16 +111,16 @@ def test_patches_belong_to_vits_and_token_order_to_pairs_of_tokens(card: Encoder
 
 def test_one_encoder_is_gone_and_the_file_of_one_is_of_another_network() -> None:
     lost = {
-        encoder: catalogue()[encoder].weights.availability
+        encoder: load_catalogue()[encoder].weights.availability
         for encoder in IDS
-        if catalogue()[encoder].weights.availability not in ("open", NOT_APPLICABLE)
+        if load_catalogue()[encoder].weights.availability not in ("open", NOT_APPLICABLE)
     }
     assert lost == {"npidpp_rn50w2": "gone", "deepcluster_rn50_bs512_ep200_mmselfsup": "unfit"}
 
 
 def test_the_page_of_families_counts_the_weights_that_can_be_had_as_the_cards_do() -> None:
     published = {*TABLE, *ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS}
-    trained = [catalogue()[encoder] for encoder in published if not catalogue()[encoder].is_untrained]
+    trained = [load_catalogue()[encoder] for encoder in published if not load_catalogue()[encoder].is_untrained]
     n_open = sum(card.weights.availability == "open" for card in trained)
     text = " ".join((REPOSITORY / "docs/families.md").read_text(encoding="utf-8").split())
     assert f"{n_open} of the {len(trained)} published trained encoders can still be downloaded" in text

@@ -12,15 +12,15 @@ import pytest
 import zoo
 from tests.each import for_each
 from tests.result_rows import ERRATUM, user_of
-from zoo.cards.catalogue import catalogue, own_card
-from zoo.cards.representations import derived, own_id, representations, transformer
+from zoo.cards.catalogue import get_base_card, load_catalogue
+from zoo.cards.representations import derive_card, get_base_id, infer_transformer, list_representations
 from zoo.cards.schema import NOT_PUBLISHED
 from zoo.errors import QueryError
 from zoo.results.derived import summaries
 from zoo.results.rows import errata, measurements
 
-DINO = catalogue()["dino_vitS16"]
-BOTH = catalogue()["clip_vitL14_px336_extractPredCls"]
+DINO = load_catalogue()["dino_vitS16"]
+BOTH = load_catalogue()["clip_vitL14_px336_extractPredCls"]
 
 
 @for_each(
@@ -48,7 +48,7 @@ BOTH = catalogue()["clip_vitL14_px336_extractPredCls"]
     arguments=3,
 )
 def test_many_spellings_are_one_name(spelling: str, name: str, dim: int) -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     assert cards.id_of(spelling) == name
     assert (cards[spelling].id, cards[spelling].representation.dim) == (name, dim)
     assert cards.id_of(name) == name
@@ -58,18 +58,18 @@ def test_many_spellings_are_one_name(spelling: str, name: str, dim: int) -> None
 
 @for_each(zoo.list_encoders())
 def test_every_offered_name_is_known_and_leads_back(encoder: str) -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     card = cards[encoder]
-    offered = representations(card)
+    offered = list_representations(card)
     assert next(iter(offered.items())) == (encoder, card.representation)
     for name, how in offered.items():
         found = cards[name]
         assert found.representation == how
         assert cards[name.upper()].id == found.id == name
-        assert own_id(name) == encoder
-    assert own_card(found) is card  # found by own_id, after a look at every card file
-    assert len(offered) == 1 or transformer(card) is not None
-    network = transformer(card)
+        assert get_base_id(name) == encoder
+    assert get_base_card(found) is card  # found by own_id, after a look at every card file
+    assert len(offered) == 1 or infer_transformer(card) is not None
+    network = infer_transformer(card)
     assert (len(offered) > 1) == (network is not None and network.words != [card.representation.layer])
 
 
@@ -87,11 +87,11 @@ def test_every_offered_name_is_known_and_leads_back(encoder: str) -> None:
     arguments=3,
 )
 def test_arguments_say_what_a_name_says(features: str, layers: Any, name: str) -> None:
-    assert derived(DINO, features=features, layers=layers) == catalogue()[name]
+    assert derive_card(DINO, features=features, layers=layers) == load_catalogue()[name]
 
 
 def test_other_features_change_the_facts_about_the_features_alone() -> None:
-    card = catalogue()["dino_vitS16@cls+avg:3+4"]
+    card = load_catalogue()["dino_vitS16@cls+avg:3+4"]
     assert card.architecture.exact == "vits16 cls+avg:3+4"
     assert card.representation.order == "concatenated"
     assert card.weights.same_file_as == "dino_vitS16"
@@ -139,7 +139,7 @@ def test_other_features_change_the_facts_about_the_features_alone() -> None:
 )
 def test_what_is_not_there_is_refused_in_one_sentence(encoder: str, features: Any, layers: Any, reason: str) -> None:
     with pytest.raises(QueryError, match=reason) as caught:
-        derived(catalogue()[encoder], features=features, layers=layers)
+        derive_card(load_catalogue()[encoder], features=features, layers=layers)
     message = str(caught.value)
     assert "\n" not in message
     assert message.endswith(".") and encoder in message
@@ -147,15 +147,15 @@ def test_what_is_not_there_is_refused_in_one_sentence(encoder: str, features: An
 
 def test_features_of_features_are_refused() -> None:
     with pytest.raises(QueryError, match=r"'dino_vitS16@cls' says already .* others of 'dino_vitS16'"):
-        derived(catalogue()["dino_vitS16@cls"], features="avg")
+        derive_card(load_catalogue()["dino_vitS16@cls"], features="avg")
     with pytest.raises(QueryError, match="says already"):
         zoo.load("dino_vitS16@cls", features="avg", device="meta")
 
 
 def test_other_features_are_counted_and_listed_nowhere() -> None:
-    before = list(catalogue())
-    catalogue()["dino_vitS16@cls"]
-    assert list(catalogue()) == before == zoo.list_encoders()
+    before = list(load_catalogue())
+    load_catalogue()["dino_vitS16@cls"]
+    assert list(load_catalogue()) == before == zoo.list_encoders()
     assert not any("@" in name for name in before)
     assert not any("@" in name for name in zoo.metadata_df().index)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.each import for_each
-from zoo.cards.timm_facts import facts_of_timm, timm_name
+from zoo.cards.timm_facts import read_timm_facts, resolve_timm_name
 from zoo.errors import QueryError
 
 SEEN = {  # family, coarse and exact name, patch, registers, native side, step, dimensions, layer
@@ -26,7 +26,7 @@ SEEN = {  # family, coarse and exact name, patch, registers, native side, step, 
 
 @for_each(SEEN)
 def test_facts_follow_from_the_network(name: str) -> None:
-    facts = facts_of_timm(name)
+    facts = read_timm_facts(name)
     architecture, representation = facts["architecture"], facts["representation"]
     fields = ("family", "name", "exact", "patch_size_px", "n_registers", "native_px", "size_step_px")
     found: tuple[Any, ...] = tuple(architecture[field] for field in fields)
@@ -43,14 +43,14 @@ def test_the_scale_of_images_is_that_of_timms_own_transform() -> None:
     for name in ("vit_tiny_patch16_224.augreg_in21k", "resnet10t.c3_in1k", "test_vit.r160_in1k"):
         config = resolve_data_config(pretrained_cfg=get_pretrained_cfg(name).to_dict())
         resize, crop, *_ = create_transform(**config, is_training=False).transforms
-        preprocess = facts_of_timm(name)["preprocess"]
+        preprocess = read_timm_facts(name)["preprocess"]
         assert (preprocess["resize_px"], preprocess["crop_px"]) == (resize.size, crop.size[0])
         assert preprocess["interpolation"] == resize.interpolation.value
 
 
 def test_names_are_found_without_case_and_without_their_tag() -> None:
-    assert timm_name("ResNet10T") == timm_name("resnet10t.C3_in1k") == "resnet10t.c3_in1k"
+    assert resolve_timm_name("ResNet10T") == resolve_timm_name("resnet10t.C3_in1k") == "resnet10t.c3_in1k"
     with pytest.raises(QueryError, match=r"has no weights 'resnet10x', expected ARCH.TAG, such as .*resnet10t.* or "):
-        timm_name("resnet10x")
+        resolve_timm_name("resnet10x")
     with pytest.raises(QueryError, match=r"has no weights .*, expected ARCH.TAG, such as resnet10t.c3_in1k; correct"):
-        timm_name("resnet10t.c4_in1k")
+        resolve_timm_name("resnet10t.c4_in1k")

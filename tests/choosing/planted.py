@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from zoo.choosing.judging import Task
-from zoo.choosing.racing import Contender
+from zoo.choosing.scoring import Task
+from zoo.choosing.successive_halving import Contender
 from zoo.errors import ZooError
 
 K = 4

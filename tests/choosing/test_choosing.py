@@ -18,18 +18,18 @@ from PIL import Image
 from torch import Tensor, nn
 
 from tests.each import for_each
+from zoo.choosing.candidates import ImageContender, RaceContext, complete_race
 from zoo.choosing.choosing import Choice, choose, plan_choice
 from zoo.choosing.constraints import Constraints
-from zoo.choosing.contending import Ground, ImageContender, complete_race
-from zoo.choosing.judging import Task
-from zoo.choosing.racing import Plan
+from zoo.choosing.scoring import Task
+from zoo.choosing.successive_halving import Plan
 from zoo.datasets import ImageData, ImageSet
 from zoo.datasets.images import array_images
 from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
-from zoo.evaluation.evaluating import Request, evaluate, featurise_data, runs_folder
-from zoo.evaluation.keeping import keep_probe
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data, get_runs_folder
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.features.items import Featurising
+from zoo.evaluation.refit import keep_probe
+from zoo.features.work_items import FeaturisingOptions
 
 GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
 LATE = "pocket_sup_rn_shapes"
@@ -165,8 +165,8 @@ def test_zoo_evaluate_computes_no_feature_and_no_probe_again_that_a_race_had(
     seen.clear()
     fitted.clear()
     how, runs = (
-        {"root": tmp_path, "how": Featurising(device="cpu"), "load": counted},
-        runs_folder(tmp_path, leader.name),
+        {"root": tmp_path, "how": FeaturisingOptions(device="cpu"), "load": counted},
+        get_runs_folder(tmp_path, leader.name),
     )
     complete_race(leader.name, data, seed=3, **how)
     n_warming = 4 if leader.n_test < n_test else 0
@@ -279,13 +279,13 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(data: ImageData, tmp_
     assert [note.split(",")[0] for note in notes] == [f"{GOOD}: batches of 32", f"{GOOD}: batches of 16"]
 
 
-def _ground(data: ImageData, root: Path, how: Callable[[str], tuple[nn.Module, Any]], **options: Any) -> Ground:
+def _ground(data: ImageData, root: Path, how: Callable[[str], tuple[nn.Module, Any]], **options: Any) -> RaceContext:
     task = Task(y_train=data.train.labels, y_test=data.val.labels)
-    return Ground(
+    return RaceContext(
         data=data,
         schedule=Plan(first_images=40).schedule(task),
         root=root,
-        how=Featurising(device="cpu"),
+        how=FeaturisingOptions(device="cpu"),
         load=how,
         **options,
     )
@@ -325,7 +325,7 @@ def test_the_winner_s_error_is_decomposed_or_a_note_says_why_not(data: ImageData
 def test_a_plan_says_what_it_would_do_and_does_nothing(
     data: ImageData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.choosing.contending.expected_images_per_second", lambda *args, **options: 50.0)
+    monkeypatch.setattr("zoo.choosing.candidates.estimate_images_per_second", lambda *args, **options: 50.0)
     root = tmp_path / "root"
     found = plan_choice(data, encoders=[GOOD, POOR], root=root, device="cpu", spelled="./insects")
     assert [(one.name, one.why) for one in found.encoders] == [(GOOD, "you named it"), (POOR, "you named it")]

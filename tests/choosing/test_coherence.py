@@ -9,10 +9,10 @@ from functools import cache
 from itertools import combinations
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import Expected, Images, expected_errors
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.expectations import ExpectedError, Images, estimate_errors
 from zoo.results.derived import summaries
-from zoo.results.reported import preferred_numbers, reported_numbers
+from zoo.results.reported import reported_numbers, select_preferred_accuracies
 from zoo.results.reported_values import TOP_1
 from zoo.results.values import IMAGENET
 
@@ -23,11 +23,11 @@ POINTS = 2.0  # between siblings that differ in resolution alone
 
 
 @cache
-def table() -> dict[str, Expected]:
+def table() -> dict[str, ExpectedError]:
     """Errors on ImageNet-1K with all labels."""
-    cards = catalogue()
+    cards = load_catalogue()
     everyone = {name: cards[name] for name in cards}
-    return expected_errors(everyone, 1_281_167, 1_000, images=Images.named(like=IMAGENET))
+    return estimate_errors(everyone, 1_281_167, 1_000, images=Images.named(like=IMAGENET))
 
 
 @cache
@@ -46,7 +46,7 @@ def accuracies() -> dict[str, dict[tuple[str, ...], float]]:
 def siblings() -> Iterator[tuple[str, str]]:
     """Two of one family, data and objective, which the families of libraries have several of; the smaller first."""
     groups: dict[tuple[object, ...], list[str]] = {}
-    cards = catalogue()
+    cards = load_catalogue()
     for name in table():
         card = cards[name]
         data = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
@@ -58,7 +58,7 @@ def siblings() -> Iterator[tuple[str, str]]:
 
 def larger_and_better() -> Iterator[tuple[str, str]]:
     """Siblings of which the second is larger and has better numbers wherever both have one."""
-    cards = catalogue()
+    cards = load_catalogue()
     for small, large in siblings():
         n_small, n_large = (cards[name].architecture.n_parameters for name in (small, large))
         shared = accuracies()[small].keys() & accuracies()[large].keys()
@@ -69,13 +69,13 @@ def larger_and_better() -> Iterator[tuple[str, str]]:
 
 def at_other_sizes() -> Iterator[tuple[str, str]]:
     """Encoders whose ids differ in nothing but a number of pixels."""
-    sizes = {str(card.preprocess.crop_px) for card in catalogue().values()}
+    sizes = {str(card.preprocess.crop_px) for card in load_catalogue().values()}
     alike: dict[str, list[str]] = {}
     for name in table():
         parts = [part for part in re.split("_", name) if part not in sizes]
         alike.setdefault("_".join(parts), []).append(name)
     for names in alike.values():
-        yield from combinations([name for name in names if not catalogue()[name].saw_labels], 2)
+        yield from combinations([name for name in names if not load_catalogue()[name].saw_labels], 2)
 
 
 @for_each(larger_and_better(), arguments=2, name=" and ".join)
@@ -89,7 +89,9 @@ def test_no_encoder_is_expected_to_be_worse_than_a_smaller_sibling_that_it_beats
 @for_each(at_other_sizes(), arguments=2, name=" and ".join)
 def test_siblings_that_differ_in_resolution_alone_are_within_two_points_per_doubling(one: str, other: str) -> None:
     errors = [table()[name].error for name in (one, other)]
-    doublings = math.log2(max(sides := [catalogue()[name].preprocess.crop_px for name in (one, other)]) / min(sides))
+    doublings = math.log2(
+        max(sides := [load_catalogue()[name].preprocess.crop_px for name in (one, other)]) / min(sides)
+    )
     share = max(errors) / 20  # of errors above 20 % as many more
     shared = [task for task in accuracies()[one].keys() & accuracies()[other].keys() if "imagenet-1k" in task]
     told = max((abs(accuracies()[one][task] - accuracies()[other][task]) for task in shared), default=0.0)
@@ -99,7 +101,7 @@ def test_siblings_that_differ_in_resolution_alone_are_within_two_points_per_doub
 def test_no_error_is_expected_below_the_lowest_that_was_ever_reported_less_its_interval() -> None:
     linear = {
         name: by_protocol["reported-linear"].value
-        for name, by_protocol in preferred_numbers().items()
+        for name, by_protocol in select_preferred_accuracies().items()
         if "reported-linear" in by_protocol and not by_protocol["reported-linear"].is_doubtful
     }
     best = max((name for name in linear if name in table()), key=linear.__getitem__)

@@ -13,20 +13,20 @@ from tests.choosing.planted import population, says_it
 from tests.each import for_each
 from zoo.choosing.comparing import (
     LabelCurve,
-    Look,
-    behind_alone,
-    compared,
-    continued,
-    error_of,
-    label_curve,
-    label_parts,
+    RungComparison,
+    compare_with_leader,
+    draw_label_parts,
+    estimate_error,
+    estimate_gap,
+    extrapolate_label_curve,
+    measure_label_curve,
 )
-from zoo.evaluation.bootstrap import error_percent_draws
+from zoo.evaluation.bootstrap import resample_error_percents
 
 
-def look_of(wrong: dict[str, np.ndarray], **changed: object) -> Look:
+def look_of(wrong: dict[str, np.ndarray], **changed: object) -> RungComparison:
     n_test = len(next(iter(wrong.values())))
-    return replace(Look(1, 10, n_test, "probe", wrong, {}, None, {}, 0.0), **changed)  # type: ignore[arg-type]
+    return replace(RungComparison(1, 10, n_test, "probe", wrong, {}, None, {}, 0.0), **changed)  # type: ignore[arg-type]
 
 
 def outcomes(n: int, shares: dict[str, float], *, seed: int) -> dict[str, np.ndarray]:
@@ -71,15 +71,15 @@ def test_a_contender_that_gains_on_the_leader_is_not_worse_beyond_doubt() -> Non
 def test_simultaneous_intervals_are_wider_than_those_of_a_pair_and_hold_whoever_leads() -> None:
     look = look_of(outcomes(600, {"a": 0.2, "b": 0.21, "c": 0.22, "d": 0.23, "e": 0.24}, seed=3))
     names = sorted(look.wrong, key=look.error)
-    _, behind, _ = compared(look, names, level=0.95, seed=0)
+    _, behind, _ = compare_with_leader(look, names, level=0.95, seed=0)
     for name in names[1:]:
-        alone, together = behind_alone(look, name, names[0], level=0.95), behind[name]
+        alone, together = estimate_gap(look, name, names[0], level=0.95), behind[name]
         assert together.value == pytest.approx(alone.value)
         assert together.ci_low < alone.ci_low < alone.ci_high < together.ci_high  # type: ignore[operator]
     held = 0
     for seed in range(60):
         look = look_of(outcomes(300, dict.fromkeys("abcdef", 0.3), seed=seed))  # all are equally good
-        _, behind, _ = compared(look, sorted(look.wrong, key=look.error), level=0.95, seed=seed)
+        _, behind, _ = compare_with_leader(look, sorted(look.wrong, key=look.error), level=0.95, seed=seed)
         held += all(one.ci_low <= 0.0 for one in behind.values())  # type: ignore[operator]
     assert held >= 52  # 57 are expected; fewer than 52 with a probability of 1 %
 
@@ -90,10 +90,10 @@ def test_the_error_of_the_best_of_equals_is_too_low_by_about_its_optimism() -> N
         look = look_of(outcomes(400, dict.fromkeys("abcdefgh", 0.3), seed=seed))
         names = sorted(look.wrong, key=look.error)
         missing.append(np.mean([look.error(name) for name in names]) - look.error(names[0]))
-        optimism.append(compared(look, names, level=0.95, seed=seed)[2])
+        optimism.append(compare_with_leader(look, names, level=0.95, seed=seed)[2])
     assert np.mean(missing) > 0.5
     assert 0.3 * np.mean(missing) < np.mean(optimism) < 1.5 * np.mean(missing)
-    errors, behind, none = compared(look, ["a"], level=0.95, seed=0)
+    errors, behind, none = compare_with_leader(look, ["a"], level=0.95, seed=0)
     assert (none, behind) == (0.0, {})
     assert errors["a"].ci_low < look.error("a") < errors["a"].ci_high  # type: ignore[operator]
 
@@ -104,7 +104,7 @@ def test_raised_by_its_optimism_the_interval_of_the_best_holds_its_error() -> No
     for seed in range(60):
         look = look_of(outcomes(200, dict.fromkeys("abcdefgh", 0.3), seed=seed))  # all are equally good
         names = sorted(look.wrong, key=look.error)
-        own, _, optimism = compared(look, names, level=0.95, seed=seed)
+        own, _, optimism = compare_with_leader(look, names, level=0.95, seed=seed)
         best = own[names[0]]
         held += best.ci_low <= truth <= best.ci_high  # type: ignore[operator]
         best = best.moved(optimism)
@@ -116,14 +116,14 @@ def test_draws_of_groups_vary_as_their_means_do() -> None:
     random = np.random.default_rng(0)
     per_group = random.uniform(size=80) < 0.3
     wrong = np.repeat(per_group, 10)[:, None]
-    draws = error_percent_draws(wrong, np.repeat(np.arange(80), 10), seed=0)
+    draws = resample_error_percents(wrong, np.repeat(np.arange(80), 10), seed=0)
     share = per_group.mean()
     assert draws.std() == pytest.approx(100 * (share * (1 - share) / 80) ** 0.5, rel=0.1)
-    assert error_percent_draws(wrong, None, seed=0).std() < 0.5 * draws.std()
+    assert resample_error_percents(wrong, None, seed=0).std() < 0.5 * draws.std()
 
 
 def test_no_error_has_an_interval_above_zero() -> None:
-    found = error_of(look_of({"a": np.zeros(100, bool)}), "a")
+    found = estimate_error(look_of({"a": np.zeros(100, bool)}), "a")
     assert (found.value, found.ci_low) == (0.0, 0.0)
     assert 1.0 < (found.ci_high or 0.0) < 4.0
 
@@ -143,7 +143,7 @@ def planted(
     measured = 100 * random.binomial(n_test, expected) / n_test
     spread = 100 * (expected * (1 - expected) / n_test) ** 0.5
     draws = measured + spread * random.standard_normal((1_000, len(measured)))
-    return continued("e", sizes, measured, draws, columns, seed=seed)
+    return extrapolate_label_curve("e", sizes, measured, draws, columns, seed=seed)
 
 
 def test_a_planted_law_is_continued() -> None:
@@ -193,8 +193,8 @@ def test_whether_errors_fall_is_tested_on_the_same_images() -> None:
     shares = np.array([0.15, 0.08, 0.07, 0.09, 0.06, 0.075, 0.05, 0.06, 0.04])  # draws of the labels differ by much
     wrong = 0.9 * hard + 0.1 * random.uniform(size=(4_000, 9)) < shares
     columns = [range(3), range(3, 6), range(6, 8), range(8, 9)]
-    draws = error_percent_draws(wrong, None, seed=0)
-    found = continued("e", SIZES, 100 * wrong.mean(axis=0), draws, columns, seed=0)
+    draws = resample_error_percents(wrong, None, seed=0)
+    found = extrapolate_label_curve("e", SIZES, 100 * wrong.mean(axis=0), draws, columns, seed=0)
     assert "does not fall" not in found.refusal
 
 
@@ -220,7 +220,7 @@ def test_parts_are_nested_disjoint_and_have_the_classes_alike() -> None:
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(3), [400, 200, 100])
     order = random.permutation(700)
-    found = label_parts(y, order, None)
+    found = draw_label_parts(y, order, None)
     assert [len(parts) for parts in found] == [3, 3, 2, 1]
     for parts in found:
         together = np.concatenate(parts)
@@ -238,19 +238,19 @@ def test_parts_of_groups_have_whole_groups_and_few_labels_fewer_sizes() -> None:
     groups = np.repeat(np.arange(100), 7).astype(np.uint64)
     y = (groups % 2).astype(np.int64)
     order = np.concatenate([np.flatnonzero(groups == one) for one in np.random.default_rng(0).permutation(100)])
-    for parts in label_parts(y, order, groups):
+    for parts in draw_label_parts(y, order, groups):
         for part in parts:
             assert set(np.bincount(groups[part].astype(int))) <= {0, 7}
-    assert [len(parts) for parts in label_parts(np.arange(20) % 5, np.arange(20), None)] == [2, 1]
-    assert [len(parts) for parts in label_parts(np.arange(6) % 5, np.arange(6), None)] == [1]
+    assert [len(parts) for parts in draw_label_parts(np.arange(20) % 5, np.arange(20), None)] == [2, 1]
+    assert [len(parts) for parts in draw_label_parts(np.arange(6) % 5, np.arange(6), None)] == [1]
 
 
 def test_a_curve_is_that_of_its_probes() -> None:
     contenders, task = population([0.2], n_train=400, n_test=500)
     one = contenders[0]
-    parts = label_parts(task.y_train, np.arange(400), None)
+    parts = draw_label_parts(task.y_train, np.arange(400), None)
     rows = np.arange(500)
-    found = label_curve("e", parts, one.train, task.y_train, one.test, rows, task.y_test, probe=says_it)
+    found = measure_label_curve("e", parts, one.train, task.y_train, one.test, rows, task.y_test, probe=says_it)
     assert [round(point.n_labels / 50) for point in found.points] == [1, 2, 4, 8]
     error = 100 * (one.test.argmax(axis=1) != task.y_test).mean()
     assert [point.error.value for point in found.points] == pytest.approx([error] * 4)

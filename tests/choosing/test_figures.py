@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 from tests.each import for_each
 from zoo.choosing.comparing import LabelCurve, LabelPoint
 from zoo.choosing.figures import (
-    Bar,
-    against_cost,
-    decomposition,
-    label_curve,
-    pareto,
-    ranking,
+    ErrorBar,
+    draw_against_cost,
+    draw_error_parts,
+    draw_label_curve,
+    draw_ranking,
+    find_pareto_points,
 )
 from zoo.evaluation.bootstrap import Interval
-from zoo.looking.pages import as_svg
+from zoo.looking.pages import render_svg
 
 NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")
 
@@ -28,7 +28,7 @@ def about(value: float) -> Interval:
 
 
 BARS = [
-    Bar(name=name, error=about(5.0 + place), verdict=verdict, is_final=place < 2)
+    ErrorBar(name=name, error=about(5.0 + place), verdict=verdict, is_final=place < 2)
     for place, (name, verdict) in enumerate(zip(NAMES, ("leader", "tie", "worse"), strict=True))
 ]
 CURVES = [
@@ -43,16 +43,16 @@ CURVES = [
     for name in NAMES[:2]
 ]
 FIGURES = {
-    "ranking": partial(ranking, BARS),
-    "cost": partial(against_cost, BARS, (10.0, 40.0, 5.0), label="images per second", more_is_better=True),
-    "curve": partial(label_curve, CURVES),
-    "parts": partial(decomposition, {"usability": 1.5, "probe generalization": -0.2}),
+    "ranking": partial(draw_ranking, BARS),
+    "cost": partial(draw_against_cost, BARS, (10.0, 40.0, 5.0), label="images per second", more_is_better=True),
+    "curve": partial(draw_label_curve, CURVES),
+    "parts": partial(draw_error_parts, {"usability": 1.5, "probe generalization": -0.2}),
 }
 
 
 @for_each(product(FIGURES, (3.7, 7.5)), arguments=2)
 def test_a_figure_is_one_svg_element_in_the_ink_of_the_page(name: str, width: float) -> None:
-    text = as_svg(FIGURES[name], width, name=name)
+    text = render_svg(FIGURES[name], width, name=name)
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg")
     assert (root.get("width"), bool(root.get("viewBox"))) == ("100%", True)
@@ -60,17 +60,17 @@ def test_a_figure_is_one_svg_element_in_the_ink_of_the_page(name: str, width: fl
 
 
 def test_names_are_text_escaped_and_shortened_in_the_middle_of_a_narrow_figure() -> None:
-    text = as_svg(FIGURES["ranking"], 7.5, name="ranking")
+    text = render_svg(FIGURES["ranking"], 7.5, name="ranking")
     assert "&lt;b&gt;&amp;co" in text and "<b>" not in text
     written = "".join(ElementTree.fromstring(text).itertext())
     assert all(name in written for name in NAMES)
-    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
-    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
+    long = ErrorBar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
+    text = render_svg(partial(draw_ranking, [long, *BARS]), 3.7, name="narrow")
     assert "a" * 60 not in text and "…the_end" in text
 
 
 def test_ids_of_two_figures_differ_and_the_same_figure_is_the_same_bytes() -> None:
-    first, second, again = (as_svg(FIGURES["ranking"], 7.5, name=name) for name in ("one", "two", "one"))
+    first, second, again = (render_svg(FIGURES["ranking"], 7.5, name=name) for name in ("one", "two", "one"))
     ids = [set(re.findall(r' id="([^"]+)"', text)) for text in (first, second)]
     assert ids[0] and not ids[0] & ids[1]
     assert set(re.findall(r"#([\w-]+)[\")]", first)) - ids[0] <= set(re.findall(r"#([0-9a-fA-F]{6})", first))
@@ -80,10 +80,10 @@ def test_ids_of_two_figures_differ_and_the_same_figure_is_the_same_bytes() -> No
 def test_the_front_has_whom_none_beats_in_both() -> None:
     points = [(float(cost), float(error)) for cost, error in product(range(6), range(6))]
     for more_is_better in (True, False):
-        front = pareto(points, more_is_better=more_is_better)
+        front = find_pareto_points(points, more_is_better=more_is_better)
         best = (5.0, 0.0) if more_is_better else (0.0, 0.0)
         assert [points[i] for i in front] == [best]
-    assert pareto([(1.0, 1.0), (1.0, 1.0)], more_is_better=True) == {0, 1}
+    assert find_pareto_points([(1.0, 1.0), (1.0, 1.0)], more_is_better=True) == {0, 1}
 
 
 @for_each([3.7, 8.8])
@@ -91,10 +91,10 @@ def test_names_of_the_front_stay_within_the_figure(width: float) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     bars = [
-        Bar(name=f"pocket_simclr_rn_shapes_{place}", error=about(9.0 - place), verdict="tie", is_final=True)
+        ErrorBar(name=f"pocket_simclr_rn_shapes_{place}", error=about(9.0 - place), verdict="tie", is_final=True)
         for place in range(3)
     ]
-    drawing = against_cost(bars, (22_300.0, 30_000.0, 43_700.0), width, label="parameters", more_is_better=False)
+    drawing = draw_against_cost(bars, (22_300.0, 30_000.0, 43_700.0), width, label="parameters", more_is_better=False)
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()  # type: ignore[no-untyped-call]
     boxes = [text.get_window_extent() for text in drawing.axes[0].texts]

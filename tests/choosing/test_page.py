@@ -58,7 +58,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choice) -> None:
-    source = wording.html_page(choice)
+    source = wording.render_choice_page(choice)
     page = Reader(source)
     text = page.text
     assert not page.tags & {"script", "link", "iframe", "img", "object"}
@@ -67,7 +67,7 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
     assert len(page.labels) >= 10 and all(page.labels)  # every figure in two widths, with words
     assert all(name in page.labels[0] for name in ENCODERS)
     assert "probe generalization" in page.labels[-1]
-    for row in wording.ranked_rows(choice):
+    for row in wording.list_ranked_rows(choice):
         assert all(cell in text for cell in row)
     for line in wording.answer(choice):
         assert line in text
@@ -79,7 +79,7 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
 def test_text_is_escaped(choice: Choice) -> None:
     bad = "<script>alert('x')</script> & \"co\""
     data = dataclasses.replace(choice.data, name=bad, spelled=bad)
-    text = wording.html_page(dataclasses.replace(choice, data=data, notes=(bad,)))
+    text = wording.render_choice_page(dataclasses.replace(choice, data=data, notes=(bad,)))
     assert "<script" not in text
     assert bad in Reader(text).text
 
@@ -137,7 +137,7 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     apart = dataclasses.replace(planted, race=dataclasses.replace(race, standings=(first, far, third)))
     assert "up to 20.0 points worse" in " ".join(wording.answer(apart))
     assert "fastest" not in " ".join(wording.answer(apart))
-    rows = wording.ranked_rows(planted)
+    rows = wording.list_ranked_rows(planted)
     assert [row[0] for row in rows] == ["1-2", "1-2", "3"]
     assert [row[6] for row in rows] == ["best", "tie", "dropped"]
 
@@ -145,18 +145,18 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
 def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> None:
     curve = choice.curves[0]
     refused = dataclasses.replace(curve, expected=(), refusal="the error does not fall")
-    assert wording.more_labels(refused).endswith("the error does not fall.")
+    assert wording.describe_more_labels(refused).endswith("the error does not fall.")
     then, gain = Interval(value=3.04, ci_low=2.0, ci_high=4.0), Interval(value=0.92, ci_low=0.5, ci_high=1.5)
     now = dataclasses.replace(curve.points[-1], error=Interval(value=3.96, ci_low=3.0, ci_high=5.0))
     point = dataclasses.replace(now, n_labels=9_600, error=then, gain=gain)
-    said = wording.more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)))
+    said = wording.describe_more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)))
     assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said  # 4.0 less 3.0
-    said = wording.more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)), 0.5)
+    said = wording.describe_more_labels(dataclasses.replace(curve, points=(now,), expected=(point,)), 0.5)
     assert "3.5 % (2.5 to 4.5) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said  # 4.5 less 3.5
 
 
 def test_durations_are_said_in_the_unit_that_people_use() -> None:
-    said = [wording.duration(seconds) for seconds in np.geomspace(0.1, 1e6, 200)]
+    said = [wording.format_duration(seconds) for seconds in np.geomspace(0.1, 1e6, 200)]
     order = list(dict.fromkeys(text.split()[1].rstrip("s") for text in said))
     assert order == ["second", "minute", "hour"]
-    assert wording.duration(7_200) == "2.0 hours"
+    assert wording.format_duration(7_200) == "2.0 hours"

@@ -12,7 +12,7 @@ from tests.own_encoder import add_own_encoder
 from tests.result_rows import user_of
 from zoo.analysis.controlled import controlled_effect
 from zoo.analysis.table import study_table
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.budget_ranking import NO_CANDIDATES
 from zoo.choosing.published import FEWEST, FEWEST_BOTH, PublishedComparison, compare_with_published
 from zoo.errors import QueryError
@@ -35,7 +35,7 @@ def test_a_published_encoder_has_the_rank_that_counting_gives(published: Publish
 
 
 def test_the_group_is_of_like_size_and_data_and_says_so(published: PublishedComparison) -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     n = cards["dino_rn50"].architecture.n_parameters
     assert len(published.group) >= FEWEST and "dino_rn50" not in published.group
     for name in published.group:

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.card_text import VALID
-from tests.weights.test_care import put
-from zoo.cards.catalogue import catalogue
+from tests.weights.test_maintenance import put
+from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.constraints import Constraints
-from zoo.choosing.expectations import Images, expected_errors
+from zoo.choosing.expectations import Images, estimate_errors
 from zoo.choosing.shortlist import (
     GATED_REASON,
     SPECIAL_REASON,
     Shortlist,
     fetch_bytes,
-    shortlist,
-    weights_here,
+    find_local_weights,
+    select_shortlist,
 )
 from zoo.errors import QueryError, UnknownName
 
@@ -35,12 +35,12 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def of(n: int | list[str], *, offline: bool = False, n_labels: int = 5_000, **constraints: object) -> Shortlist:
     limits = Constraints(**constraints)  # type: ignore[arg-type]
-    return shortlist(n, limits, n_labels=n_labels, n_classes=2, offline=offline)
+    return select_shortlist(n, limits, n_labels=n_labels, n_classes=2, offline=offline)
 
 
 def candidates(found: Shortlist) -> set[str]:
     """Who was not left out."""
-    return set(catalogue()) - {name for some in found.left_out.values() for name in some}
+    return set(load_catalogue()) - {name for some in found.left_out.values() for name in some}
 
 
 def names(found: Shortlist) -> list[str]:
@@ -56,8 +56,8 @@ def test_a_shortlist_is_good_and_diverse_and_says_why() -> None:
     assert len({card.architecture.family for card in cards}) >= 2
     assert len({card.objective.mode for card in cards}) >= 2
     assert sum(card.architecture.n_parameters for card in cards) / 12 < 1e9  # size counts against an encoder
-    everything = catalogue()
-    known = expected_errors({name: everything[name] for name in everything}, 5_000, 2)
+    everything = load_catalogue()
+    known = estimate_errors({name: everything[name] for name in everything}, 5_000, 2)
     of_all = sorted(known[name].error for name in candidates(of(1)))
     errors = [entry.expected.error for entry in found.chosen if entry.expected]
     assert len(errors) == 12 and sum(errors) / 12 < of_all[len(of_all) // 4]
@@ -69,7 +69,7 @@ def test_a_shortlist_is_good_and_diverse_and_says_why() -> None:
 
 
 def test_weights_that_are_gone_or_of_another_network_and_untrained_encoders_are_never_candidates() -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     found = of(1)
     listed = candidates(found)
     for name in cards:
@@ -81,7 +81,9 @@ def test_weights_that_are_gone_or_of_another_network_and_untrained_encoders_are_
 
 def test_gated_encoders_and_those_of_special_images_come_only_if_asked_for() -> None:
     found = of(12)
-    gated = {name for name in catalogue() if catalogue()[name].weights.availability in ("gated", "by request")}
+    gated = {
+        name for name in load_catalogue() if load_catalogue()[name].weights.availability in ("gated", "by request")
+    }
     assert gated and set(found.left_out[GATED_REASON]) == gated
     asked = of(3, where='access == "gated"')
     assert set(names(asked)) <= gated and len(asked.chosen) == 3
@@ -94,7 +96,7 @@ def test_gated_encoders_and_those_of_special_images_come_only_if_asked_for() -> 
 
 
 def test_encoders_of_the_kind_of_images_that_is_named_are_candidates() -> None:
-    found = shortlist(6, n_labels=5_000, n_classes=2, images=Images.named(domain="pathology"))
+    found = select_shortlist(6, n_labels=5_000, n_classes=2, images=Images.named(domain="pathology"))
     domains = {str(entry.card.pretraining.domain) for entry in found.chosen}
     assert "pathology H&E" in domains and not domains & {"earth RGB", "retina"}
     assert not any(str(entry.card.pretraining.domain) == "pathology H&E" for entry in of(6).chosen)
@@ -106,15 +108,15 @@ def test_constraints_hold_and_those_left_out_are_told_by_reason() -> None:
     assert all(entry.card.representation.dim <= 800 for entry in found.chosen)
     assert any(reason.startswith("--max-parameters") for reason in found.left_out)
     passed_or_left = found.n_passed + sum(map(len, found.left_out.values()))
-    assert passed_or_left == len(catalogue())
+    assert passed_or_left == len(load_catalogue())
 
 
 def test_offline_only_what_is_here_is_a_candidate_and_the_pocket_only_without_others() -> None:
     found = of(12, offline=True)
     assert all(entry.here and entry.fetch_bytes is None for entry in found.chosen)
     assert found.fetch_bytes == 0
-    cards = catalogue()
-    packaged = [name for name, where in weights_here(cards[name] for name in cards).items() if where == "package"]
+    cards = load_catalogue()
+    packaged = [name for name, where in find_local_weights(cards[name] for name in cards).items() if where == "package"]
     assert sorted(names(found)) == sorted(packaged or [n for n in cards if n.startswith("pocket_") and "init" not in n])
     tiny = of(4, offline=True, max_parameters=100_000)
     assert [entry.here for entry in tiny.chosen] == ["shipped"] * 4
@@ -124,9 +126,9 @@ def test_offline_only_what_is_here_is_a_candidate_and_the_pocket_only_without_ot
 
 def test_cached_weights_cost_nothing_and_win_where_two_are_as_good() -> None:
     before = of(12)
-    network = catalogue()["dino_vitS16_last"]
+    network = load_catalogue()["dino_vitS16_last"]
     put("dino_vitS16_last")
-    assert weights_here([network]) == {"dino_vitS16_last": "cache"}
+    assert find_local_weights([network]) == {"dino_vitS16_last": "cache"}
     [entry] = of(["dino_vitS16_last"]).chosen
     assert (entry.fetch_bytes, entry.here) == (None, "cache")
     assert names(of(3, offline=True, where='card_family == "dino"'))[0].startswith("dino_vitS16")
@@ -163,7 +165,7 @@ def test_a_list_of_none_is_refused() -> None:
 
 
 def test_bytes_to_fetch_are_those_of_the_card_or_four_a_parameter_and_counted_once_a_file() -> None:
-    cards = catalogue()
+    cards = load_catalogue()
     recorded = next(card for card in map(cards.__getitem__, cards) if isinstance(card.weights.size_bytes, int))
     assert fetch_bytes(recorded) == (recorded.weights.size_bytes, True)
     size = 4 * cards["dino_vitS16"].architecture.n_parameters
@@ -173,6 +175,6 @@ def test_bytes_to_fetch_are_those_of_the_card_or_four_a_parameter_and_counted_on
 
 
 def test_small_images_are_said_to_be_enlarged() -> None:
-    found = shortlist(3, n_labels=100, n_classes=10, image_px=28)
+    found = select_shortlist(3, n_labels=100, n_classes=10, image_px=28)
     assert any("enlarged" in note for note in found.notes)
-    assert not any("enlarged" in note for note in shortlist(3, n_labels=100, n_classes=10, image_px=300).notes)
+    assert not any("enlarged" in note for note in select_shortlist(3, n_labels=100, n_classes=10, image_px=300).notes)

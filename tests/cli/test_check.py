@@ -12,7 +12,7 @@ import torch
 from tests.cli_runner import document, run
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
-from zoo.drift import IMAGES
+from zoo.regression_check import IMAGES
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,14 +18,14 @@ import zoo.errors
 from tests.card_text import VALID
 from tests.cli_runner import names, on_terminal, process, run
 from tests.each import for_each
-from tests.weights.test_care import folders, put
-from zoo.cards.catalogue import catalogue
-from zoo.cards.finding import families
+from tests.weights.test_maintenance import folders, put
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.search import list_families
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
-from zoo.cli.options import as_duration, as_memory
-from zoo.files import content_folder
-from zoo.weights.places import weights_folder
+from zoo.cli.options import parse_duration, parse_memory
+from zoo.files import get_content_folder
+from zoo.weights.locations import get_weights_folder
 
 __all__ = ["folders"]  # a fixture
 
@@ -66,7 +66,7 @@ def test_misuse_is_exit_code_2() -> None:
 
 def test_broken_content_of_ones_own_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_HOME", str(tmp_path))
-    header, row, *_ = (content_folder("results") / "published" / "risks.csv").read_text().splitlines(keepends=True)
+    header, row, *_ = (get_content_folder("results") / "published" / "risks.csv").read_text().splitlines(keepends=True)
     for folder in ("metadata", "results"):
         (tmp_path / folder).mkdir()
     (tmp_path / "metadata" / "mine.toml").write_text(VALID.replace("epochs = 800", 'epochs = "many"'))
@@ -84,15 +84,15 @@ HERE = Context(click.Command("verb")), Option(["--time"])
 
 def test_memory_and_durations_are_read_with_their_units() -> None:
     known: list[tuple[Callable[..., float | None], str | None, float | None]] = [
-        (as_memory, "8GB", 8 * 10**9), (as_memory, "7.5 g", 7_500_000_000), (as_memory, "8GiB", 8 * 2**30),
-        (as_memory, "1000000", 10**6), (as_memory, None, None), (as_duration, "30m", 1800),
-        (as_duration, "1h 5m 3s", 3903), (as_duration, "1.5h", 5400), (as_duration, "none", None),
+        (parse_memory, "8GB", 8 * 10**9), (parse_memory, "7.5 g", 7_500_000_000), (parse_memory, "8GiB", 8 * 2**30),
+        (parse_memory, "1000000", 10**6), (parse_memory, None, None), (parse_duration, "30m", 1800),
+        (parse_duration, "1h 5m 3s", 3903), (parse_duration, "1.5h", 5400), (parse_duration, "none", None),
     ]  # fmt: skip
     for read, text, expected in known:
         assert read(*HERE, text) == expected
     for read, texts in (
-        (as_memory, ("", "GB", "-8GB", "0", "8 apples", "8GBs", "9" * 30)),
-        (as_duration, ("", "30", "h", "0m", "2d", "m30", "9" * 20 + "h")),
+        (parse_memory, ("", "GB", "-8GB", "0", "8 apples", "8GBs", "9" * 30)),
+        (parse_duration, ("", "30", "h", "0m", "2d", "m30", "9" * 20 + "h")),
     ):
         for wrong in texts:
             with pytest.raises(BadParameter, match=r"such as (8GB|30m)"):
@@ -156,7 +156,7 @@ def test_a_situation_has_its_code(
         monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "file"))
     elif situation == "damaged weights":
         record = put("dino_rn50")
-        (weights_folder() / "tensors" / f"{record.sha256}.safetensors").write_bytes(b"x" * record.size_bytes)
+        (get_weights_folder() / "tensors" / f"{record.sha256}.safetensors").write_bytes(b"x" * record.size_bytes)
     elif situation == "a broken lock file":
         put("dino_rn50")
         Path("zoo.lock").write_text("nonsense\n")
@@ -220,10 +220,10 @@ def test_tables_fit_the_terminal(columns: int, arguments: tuple[str, ...]) -> No
 
 def test_a_terminal_is_first_shown_families_in_a_line_each() -> None:
     header, *lines = on_terminal(80, "list", NO_COLOR="1").splitlines()
-    known = {family.name: len(family.encoders) for family in families(catalogue())}
+    known = {family.name: len(family.encoders) for family in list_families(load_catalogue())}
     assert header.split()[:4] == ["family", "encoders", "networks", "measured"]
     assert {line.split()[0]: int(line.split()[1]) for line in lines[: len(known)]} == known
-    assert f"{len(known)} families, {len(catalogue()):,} encoders" in lines[len(known)]
+    assert f"{len(known)} families, {len(load_catalogue()):,} encoders" in lines[len(known)]
 
 
 def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from tests.cli_runner import document, run
 from tests.own_encoder import add_own_encoder
 from tests.result_rows import user_of
 from zoo.analysis.reported_agreement import estimate_protocol_spread
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import expected_errors
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.expectations import estimate_errors
 from zoo.site.contents import gather
-from zoo.site.expected import ON_IMAGENET, standings
+from zoo.site.expected import ON_IMAGENET, compute_site_errors
 
 IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
 PUBLISHED = ("pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes")
@@ -110,10 +110,10 @@ def test_a_newer_measurement_without_components_does_not_hide_them(
 def test_an_error_of_mine_by_another_protocol_is_said_to_be_that_where_errors_are_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = expected_errors({"dino_rn50": catalogue()["dino_rn50"]}, 1_281_167, 1_000, images=ON_IMAGENET)
+    before = estimate_errors({"dino_rn50": load_catalogue()["dino_rn50"]}, 1_281_167, 1_000, images=ON_IMAGENET)
     mine = add_own_encoder(tmp_path, monkeypatch)
-    cards = {name: catalogue()[name] for name in (mine, "dino_rn50")}
-    found = expected_errors(cards, 1_281_167, 1_000, images=ON_IMAGENET)
+    cards = {name: load_catalogue()[name] for name in (mine, "dino_rn50")}
+    found = estimate_errors(cards, 1_281_167, 1_000, images=ON_IMAGENET)
     assert {name: one.basis for name, one in found.items()} == {mine: "another protocol", "dino_rn50": "measured here"}
     assert found[mine].error == pytest.approx(24.5) and found["dino_rn50"] == before["dino_rn50"]
     apart = estimate_protocol_spread()
@@ -121,5 +121,5 @@ def test_an_error_of_mine_by_another_protocol_is_said_to_be_that_where_errors_ar
     assert "by mine; the interval allows for the others' protocol" in found[mine].source
     ranked = document("recommend", "--labels", "1281167", "--like", "imagenet-1k", "--where", "train_test == 24.5")
     assert {one["encoder"]: one["rests_on"] for one in ranked["encoders"]}[mine] == "another protocol"
-    _, first_page = standings(gather(only=[mine, "dino_rn50"], with_mine=True))
+    _, first_page = compute_site_errors(gather(only=[mine, "dino_rn50"], with_mine=True))
     assert [first_page[name].basis for name in (mine, "dino_rn50")] == ["another protocol", "measured here"]

@@ -17,11 +17,11 @@ from PIL import Image
 from tests.cli_runner import document, on_terminal, process, run
 from tests.each import for_each
 from tests.servers import Fault, serving
-from zoo.cli.output import echo, print_table, styled, visible_output
-from zoo.errors import DataError, UnknownName, visible
-from zoo.files import plain_cell
-from zoo.progress import Silent
-from zoo.weights.download import Policy, fetch
+from zoo.cli.output import echo, escape_output, print_table, style_text
+from zoo.errors import DataError, UnknownName, escape_unprintable
+from zoo.files import escape_csv_cell
+from zoo.progress import SilentProgress
+from zoo.weights.download import RetryPolicy, fetch
 
 ENCODER = "pocket_simclr_rn_shapes"
 EVIL = "c\x1b]0;title\x07a\x1b[31mt\u202egnp\x9b2Jz\u200bz\x7f"
@@ -91,7 +91,13 @@ def test_the_reason_of_a_server_is_escaped(tmp_path: Path) -> None:
         server.always("/a.pth", Fault(status=404))
         server._listener.RequestHandlerClass.responses = {404: ("No\x1b]0;title\x07 \x9b2J", "")}  # type: ignore[attr-defined]
         with pytest.raises(Exception, match="404 No") as caught:
-            fetch(f"{server.url}/a.pth", folder=tmp_path, sha256="0" * 64, progress=Silent(), policy=Policy(attempts=1))
+            fetch(
+                f"{server.url}/a.pth",
+                folder=tmp_path,
+                sha256="0" * 64,
+                progress=SilentProgress(),
+                policy=RetryPolicy(attempts=1),
+            )
     assert not strange(str(caught.value)) and r"\x1b]0;title\x07" in str(caught.value)
 
 
@@ -118,7 +124,7 @@ def test_the_figure_of_a_probe_is_xml_and_its_predictions_are_no_formulas(
     arguments=2,
 )  # fmt: skip
 def test_a_cell_that_would_be_a_formula_is_a_text(cell: object, written: object) -> None:
-    assert plain_cell(cell) == written
+    assert escape_csv_cell(cell) == written
 
 
 @for_each(
@@ -132,7 +138,7 @@ def test_a_cell_that_would_be_a_formula_is_a_text(cell: object, written: object)
     arguments=2,
 )
 def test_letters_of_all_scripts_stay_and_what_hides_is_escaped(text: str, shown: str) -> None:
-    assert visible(text) == shown and visible(shown) == shown
+    assert escape_unprintable(text) == shown and escape_unprintable(shown) == shown
 
 
 def test_an_error_is_one_line_and_a_long_id_is_cut() -> None:
@@ -145,10 +151,10 @@ def test_an_error_is_one_line_and_a_long_id_is_cut() -> None:
 
 
 def test_our_own_colours_go_through_and_a_name_cannot_have_them(capsys: pytest.CaptureFixture[str]) -> None:
-    with visible_output():
-        click.secho(f"{styled('a', bold=True)} {EVIL}", fg="red")
+    with escape_output():
+        click.secho(f"{style_text('a', bold=True)} {EVIL}", fg="red")
         click.echo(f"{click.style(EVIL, fg='red')} b", err=True)
-        print_table(["a", EVIL], [[styled("one", fg="red"), "x\ny"]])
+        print_table(["a", EVIL], [[style_text("one", fg="red"), "x\ny"]])
     echo(EVIL)
     said = capsys.readouterr()
     assert not strange(said.out + said.err)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from tests.drawn_curves import curve
-from zoo.cli.curve import notes_of, print_curves, seeds_of
+from zoo.cli.curve import collect_notes, parse_seeds, print_curves
 from zoo.errors import QueryError
 from zoo.results.rows import measurements
 
@@ -127,16 +127,16 @@ def test_bad_requests_get_one_sentence() -> None:
 
 
 def test_seeds_are_a_number_or_a_list() -> None:
-    assert seeds_of("3") == (0, 1, 2) and seeds_of("2, 7") == (2, 7) and seeds_of("5,") == (5,)
+    assert parse_seeds("3") == (0, 1, 2) and parse_seeds("2, 7") == (2, 7) and parse_seeds("5,") == (5,)
     for wrong in ("", "0", "-1", "a", "1,1", "1,,2", "1.5"):
         with pytest.raises(QueryError, match="expected their number from 1 to 1000"):
-            seeds_of(wrong)
+            parse_seeds(wrong)
 
 
 def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     curves = [curve("a"), curve("b", calibrated=[0.5, 0.4, 0.3, 0.1, -0.2])]
-    assert sum("calibrated risk of the encoder is below 0" in note for note in notes_of(curves)) == 1
-    assert any(note.startswith("b: With 1,000 labels") for note in notes_of(curves))
+    assert sum("calibrated risk of the encoder is below 0" in note for note in collect_notes(curves)) == 1
+    assert any(note.startswith("b: With 1,000 labels") for note in collect_notes(curves))
     print_curves(curves)
     printed = capsys.readouterr().out.splitlines()
     assert printed[1] == "Normals angular error on shapes-10-classes in degrees, 1,000 test images"

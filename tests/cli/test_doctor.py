@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from tests.card_text import VALID
 from tests.cli_runner import document, run
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cli.doctor import EXTRAS
 
 
@@ -29,7 +29,7 @@ def found(*arguments: str, code: int = 0) -> dict[str, tuple[str, str]]:
 
 def test_a_sound_installation_has_no_problem() -> None:
     checks = found()
-    assert checks["cards"] == ("ok", f"{len(catalogue()):,} read")
+    assert checks["cards"] == ("ok", f"{len(load_catalogue()):,} read")
     assert checks["results"][0] == "ok"
     assert checks["hosts"] == ("ok", "not asked (--offline or ZOO_OFFLINE)")
     assert document("doctor", "--offline")["sound"] is True
@@ -49,7 +49,7 @@ def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
 def test_a_results_file_that_was_changed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.results import reading
 
-    monkeypatch.setattr(reading, "damaged_files", lambda: ["published/risks.csv"])
+    monkeypatch.setattr(reading, "find_damaged_files", lambda: ["published/risks.csv"])
     status, detail = found(code=1)["results intact"]
     assert status == "problem" and detail.startswith("published/risks.csv: not as the checksums say")
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from tests.each import for_each
-from zoo.analysis.label_prediction import missed_elsewhere
+from zoo.analysis.label_prediction import measure_misses_elsewhere
 from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -62,7 +62,7 @@ def test_on_other_data_the_exponent_is_fitted_or_the_law_extrapolated() -> None:
     asked = ("evaluate", ENCODER, IMAGES, "--settings", "full,3-shot", *few)
     (alone,) = document(*asked)["evaluations"]
     assert alone["law"]["fitted"] is None and "got 1" in alone["law"]["not_fitted"]
-    missed = missed_elsewhere()
+    missed = measure_misses_elsewhere()
     assert alone["law"]["extrapolated"]["missed_elsewhere"]["mean_absolute"] == missed.mean_absolute
     result = run(*asked)
     assert "\nImageNet's law, extrapolated\n" in result.stdout and "encoder generalization" in result.stdout
@@ -180,8 +180,8 @@ class TestNothingIsThrownAway:
             raise OSError(errno.ENOSPC, "No space left on device")
             yield
 
-        monkeypatch.setattr("zoo.results.recording.replaced", full)
-        monkeypatch.setattr("zoo.evaluation.measuring.replaced", full)
+        monkeypatch.setattr("zoo.results.recording.replace_file", full)
+        monkeypatch.setattr("zoo.evaluation.measuring.replace_file", full)
         few = self.FEW if arguments[0] == "evaluate" else ()
         result = run(*arguments, IMAGES, *few, code=1)
         assert "full" in result.stdout or "RankMe" in result.stdout

@@ -12,7 +12,7 @@ import torch
 
 from tests.cli_runner import document, run
 from tests.each import for_each
-from zoo.results.recording import provenances
+from zoo.results.recording import iterate_provenances
 from zoo.results.rows import measurements
 
 NAMES = ("pocket_init_rn", "pocket_simclr_rn_shapes")
@@ -34,7 +34,7 @@ def recorded() -> dict[Any, Any]:
     features = {
         (name, line["metric"], line["split"]): provenance["features_hash"]
         for name in NAMES
-        for line, provenance in provenances(name)
+        for line, provenance in iterate_provenances(name)
         if line["dataset"] == DATASET
     }
     return {key: (row, features[key]) for row in rows for key in [(row.encoder, row.metric, row.split)]}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.each import for_each
 from tests.planted_features import balanced_labels, features
-from zoo.cli.evaluation_output import document_of, preparation_notes, print_evaluation, print_many
+from zoo.cli.evaluation_output import build_evaluation_document, list_scaling_notes, print_evaluation, print_many
 from zoo.evaluation.evaluating import Request, evaluate
 from zoo.features import Features
 
@@ -29,7 +29,7 @@ def hidden(n: int, *, seed: int, split: str) -> Features:
 def documented(protocol: str, cache: Path | None = None, *, n_test: int = 200, **how: Any) -> dict[str, Any]:
     train, test = hidden(800, seed=0, split="train"), hidden(n_test, seed=1, split="val")
     request = Request(settings=("10-shot",), n_seeds=2, neighbours=False, protocol=protocol, device="cpu", **how)
-    return document_of(evaluate(train, test, request, cache=cache))
+    return build_evaluation_document(evaluate(train, test, request, cache=cache))
 
 
 def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
@@ -81,13 +81,13 @@ def test_settings_are_named_where_the_error_moved_by_more_than_two_points(
 ) -> None:
     names = ("10-shot", "20-shot", "30-shot")
     errors = [{"setting": name, "preparation": one} for name, one in zip(names, by_setting, strict=False)]
-    assert preparation_notes({"errors": errors}) == (
+    assert list_scaling_notes({"errors": errors}) == (
         [] if note is None else [f"features are prepared as tuned (tuning error, for that as they are): {note}"]
     )
 
 
 def test_documents_without_preparations_have_no_note() -> None:
-    assert preparation_notes({"errors": [{"setting": "10-shot"}]}) == preparation_notes({"tags": ["a"]}) == []
+    assert list_scaling_notes({"errors": [{"setting": "10-shot"}]}) == list_scaling_notes({"tags": ["a"]}) == []
 
 
 def test_few_tuning_rows_are_those_of_the_cross_validation() -> None:

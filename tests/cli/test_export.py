@@ -12,8 +12,8 @@ from huggingface_hub import ModelCard
 from tests.cli_runner import document, run
 from tests.servers import serving
 from tests.tiny import checkpoint, write_card
-from zoo.cards.catalogue import catalogue
-from zoo.drift import recording_path
+from zoo.cards.catalogue import load_catalogue
+from zoo.regression_check import get_recording_path
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def test_it_says_what_was_written(tmp_path: Path) -> None:
-    assert recording_path(catalogue()["tiny"]).is_file()  # by the first one
+    assert get_recording_path(load_catalogue()["tiny"]).is_file()  # by the first one
     result = run("export", "TINY", "--hub", str(tmp_path / "out"))
     assert result.stdout.startswith(f"Wrote tiny to {tmp_path / 'out'}: model.safetensors (")
     assert result.stdout.count("\n") == 1

@@ -40,7 +40,7 @@ def test_json_has_every_variant_and_both_estimates(root: Path) -> None:
 
 
 def test_a_narrow_terminal_has_the_sizes_below_each_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "width", lambda: 60)
+    monkeypatch.setattr(verb, "get_terminal_width", lambda: 60)
     text = run("layers", VIT, IMAGES, "--resolutions", "48", "--probes", "0", "--out", str(root)).output
     assert sum(line.startswith("block") for line in text.splitlines()) == 2
     assert [line.strip() for line in text.splitlines() if line.endswith(" px")] == ["32 px", "48 px"]

@@ -10,7 +10,7 @@ import zoo
 from tests.card_text import VALID
 from tests.cli_runner import document, names, on_terminal, run, table
 from tests.reported_rows import reported_text
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import COLUMNS, Missing
 from zoo.hub import entry_points
 from zoo.results import summaries
@@ -34,14 +34,14 @@ class TestList:
     def test_a_pipe_gets_a_line_an_encoder(self) -> None:
         lines = table("list")
         assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "reported", "licence"]
-        assert [line[0] for line in lines[1:]] == list(catalogue()) == names("list", "")
+        assert [line[0] for line in lines[1:]] == list(load_catalogue()) == names("list", "")
 
     def test_json_has_every_column_and_says_why_a_value_is_missing(self) -> None:
         known = summaries()
         for record in document("list")["encoders"]:
             assert set(record) == {*FACTS, "missing"}
             assert all((record[name] is None) == (name in record["missing"]) for name in FACTS)
-            card = catalogue()[record["encoder"]]
+            card = load_catalogue()[record["encoder"]]
             for column in COLUMNS:
                 value = column.of(card)
                 expected = None if isinstance(value, Missing) else list(value) if isinstance(value, tuple) else value
@@ -54,7 +54,7 @@ class TestList:
         for pattern in ("DINO_vits", "dino_vitS*", "dino_vit[s]*"):
             found = names("list", pattern)
             assert "dino_vitS16" in found and all("dino_vits" in encoder.casefold() for encoder in found)
-        assert catalogue()[names("list", "MoCo v3")[0]].family == "mocov3"
+        assert load_catalogue()[names("list", "MoCo v3")[0]].family == "mocov3"
         assert names("list", "resnet50_clip.openai") == ["clip_rn50"]
         assert set(names("list", "openclip", "laion-2b")) >= {"openclip_vitB32", "openclip_vitL14"}
 
@@ -71,7 +71,7 @@ class TestList:
 
     def test_families_are_listed_with_their_networks(self) -> None:
         found = {record["family"]: record for record in document("list", "--families")["families"]}
-        assert list(found) == sorted({card.family for card in catalogue().values()})
+        assert list(found) == sorted({card.family for card in load_catalogue().values()})
         assert ["dino_vitB8", "dino_vitB8_last"] in found["dino"]["networks"]
         assert found["byol"]["commercial_use"] == {"no": found["byol"]["n_encoders"]}
         assert {"vicreg", "vicregl"} <= {line[0] for line in table("list", "--families", "vicreg")}
@@ -100,7 +100,7 @@ class TestList:
 class TestShow:
     def test_json_has_every_fact_of_the_card_under_its_dotted_name(self) -> None:
         for encoder in ("dino_rn50", "clip_rn50x4", "init_vitS16", WRONG):
-            shown, card = document("show", encoder.upper()), catalogue()[encoder]
+            shown, card = document("show", encoder.upper()), load_catalogue()[encoder]
             assert shown["encoder"] == encoder and len(shown["facts"]) > 50
             for name, value in shown["facts"].items():
                 fact = card.fact(name)

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
-from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import difficulties, known_domains
+from zoo.cards.catalogue import load_catalogue
+from zoo.choosing.expectations import list_domains, read_difficulties
 from zoo.results.derived import summaries
 from zoo.results.reported import reported_numbers
 
@@ -26,11 +26,11 @@ def said(text: str) -> str:
 def numberless() -> list[str]:
     """Cards of which nothing was measured here or reported, as most of special images are."""
     known = summaries().keys() | {one.encoder for one in reported_numbers()}
-    return [name for name, card in catalogue().items() if name not in known and not card.is_untrained]
+    return [name for name, card in load_catalogue().items() if name not in known and not card.is_untrained]
 
 
 def test_kinds_of_images_that_nobody_measured_are_answered_and_that_is_said_without_being_asked() -> None:
-    unmeasured = [kind for kind in known_domains() if kind not in difficulties()]
+    unmeasured = [kind for kind in list_domains() if kind not in read_difficulties()]
     assert {"radiology", "skin", "biology", "microscopy"} <= set(unmeasured)
     for kind in unmeasured:
         found = document(*X_RAYS[:-1], kind)
@@ -76,7 +76,7 @@ def test_a_card_without_any_number_is_shown_and_what_is_missing_is_one_sentence(
 def test_where_a_constraint_leaves_only_expected_ones_all_rest_on_kin_and_measured_ranks_say_what_removes_them(
     numberless: list[str],
 ) -> None:
-    families = [catalogue()[name].family for name in numberless]
+    families = [load_catalogue()[name].family for name in numberless]
     assert "pixio" in families
     asked = ("recommend", "--labels", "20k", "--where", 'card_family == "pixio"')
     found = document(*asked)

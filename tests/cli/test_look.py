@@ -19,8 +19,8 @@ from zoo.encoders import Encoder
 from zoo.errors import QueryError
 from zoo.loading import load
 from zoo.looking import showing
-from zoo.looking.looking import look
-from zoo.looking.showing import figures_of, page_of
+from zoo.looking.showing import figures_of, render_look_page
+from zoo.looking.visualization import look
 
 RESNET, TRANSFORMER = "pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"
 SHAPES = "shapes:classes=4,train=40,val=40,size_px=32"
@@ -261,14 +261,14 @@ def test_a_corrupt_image_is_refused_or_skipped(photos: Path, tmp_path: Path) -> 
 
 def test_pages_that_would_be_too_large_have_fewer_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     found = look([RESNET], open_images(SHAPES).val, load, per_class=1, device="cpu")
-    whole, notes = page_of(found)
+    whole, notes = render_look_page(found)
     assert not notes and len(re.findall(r"M[0-9.]+ [0-9.]+h0", whole)) == len(found.images)  # dots
     monkeypatch.setattr(showing, "MOST_BYTES", 120_000)
-    text, notes = page_of(found)
+    text, notes = render_look_page(found)
     assert len(text) < min(len(whole), 120_000) and "layouts" in notes[0] and len(notes) == 1
     monkeypatch.setattr(showing, "MOST_BYTES", 40_000)
     with pytest.raises(QueryError, match="fewer"):
-        page_of(found)
+        render_look_page(found)
 
 
 def test_images_without_tags_are_called_so(photos: Path, tmp_path: Path) -> None:
@@ -292,6 +292,6 @@ def test_images_are_never_held_together() -> None:
 
     images = replace(val, images=LazyImages(one, np.arange(len(val))))
     found = look([RESNET], images, load, per_class=10, device="cpu", batch_size=4)
-    page_of(found)
+    render_look_page(found)
     figures_of(found)
     assert len(found.shown) == len(val) == 40 and most <= 4

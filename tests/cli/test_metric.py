@@ -11,7 +11,7 @@ from tests.cli_runner import document, run
 from zoo.evaluation.label_free.rank import rankme
 from zoo.evaluation.label_free.scatter import lidar
 from zoo.evaluation.transferability import logme, ridge_predictions
-from zoo.results.recording import provenance_of
+from zoo.results.recording import find_provenance
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import FEATURE_METRICS, TRANSFERABILITY_SCORES
 
@@ -50,7 +50,7 @@ def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) ->
     assert rows["lidar"].split == "train pretraining-augmented"
     again = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
     assert (again["recorded"]["new"], again["recorded"]["known"]) == (0, len(found))
-    report = (provenance_of(rows["lidar"]) or {})["report"]
+    report = (find_provenance(rows["lidar"]) or {})["report"]
     assert report["ratio"] == found["lidar"]["details"]["ratio"] > 1
     assert report["notes"] == [*first["notes"], *found["lidar"]["notes"]]
     shown = document("results", "--dataset", DATASET)["measurements"]

@@ -14,17 +14,17 @@ from tests.card_text import VALID
 from tests.cli_runner import document, names, run
 from tests.each import for_each
 from tests.reported_rows import reported_text
-from zoo.analysis.label_budget import imagenet_budget, predict_error
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import cost_of, memory_bytes
+from zoo.analysis.label_budget import predict_error, translate_to_imagenet
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import estimate_memory, find_cost
 from zoo.cards.licences import PERMISSIVE
 from zoo.choosing import budget_ranking
 from zoo.choosing.constraints import Constraints
-from zoo.cli.constraint_options import spelled
-from zoo.cli.options import as_count
+from zoo.cli.constraint_options import format_constraint_options
+from zoo.cli.options import parse_count
 from zoo.cli.recommend import recommend_command
 from zoo.errors import QueryError
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.derived import summaries
 from zoo.results.reported_values import FILE
 from zoo.results.values import SETTINGS
@@ -39,7 +39,7 @@ XRAYS = ("--classes", "2", "--labels", "5000", "--max-memory", "8GB", "--licence
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the ranks that encoders may have."""
-    monkeypatch.setattr(budget_ranking, "rank_odds", partial(budget_ranking.rank_odds, n_draws=100))
+    monkeypatch.setattr(budget_ranking, "simulate_ranks", partial(budget_ranking.simulate_ranks, n_draws=100))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def measure_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[d
     for name in ("metadata", "results"):
         (tmp_path / name).mkdir()
     (tmp_path / "metadata" / "mine.toml").write_text(VALID)
-    header = (content_folder("results") / "published" / "risks.csv").read_text().splitlines()[0]
+    header = (get_content_folder("results") / "published" / "risks.csv").read_text().splitlines()[0]
 
     def write(errors: dict[str, float]) -> None:
         lines = [
@@ -75,14 +75,14 @@ def test_the_rank_is_by_the_predicted_error_of_every_self_supervised_encoder() -
             expected[encoder] = predicted.error
     assert {record["encoder"]: record["error"] for record in ranked} == expected
     assert [record["error"] for record in ranked] == sorted(expected.values())
-    assert not {catalogue()[encoder].objective.mode for encoder in expected} & {"supervised", "initialized"}
+    assert not {load_catalogue()[encoder].objective.mode for encoder in expected} & {"supervised", "initialized"}
     wide = [record["noise"]["prediction"] for record in ranked if record["basis"][-1]["setting"] == "100%"]
     usual = [record["noise"]["prediction"] for record in ranked if record["basis"][-1]["setting"] == "30-shot"]
     assert wide and min(wide) > max(usual)  # a wider gap is less certain
 
 
 def test_counts_may_be_written_as_people_write_them() -> None:
-    read = partial(as_count, Context(recommend_command), Option(["--labels"]))
+    read = partial(parse_count, Context(recommend_command), Option(["--labels"]))
     for written in ("20000", "20_000", "2e4", "0.02M", " 20 K ", "20,000"):
         assert read(written) == 20_000
     assert read("85.798656M") == 85_798_656
@@ -188,11 +188,11 @@ def test_labels_are_translated_by_labels_a_class() -> None:
         (30, 10, 3_000),
         (20_000, 5_000, 4_000),
     ):
-        found = imagenet_budget(n_labels, n_classes)
+        found = translate_to_imagenet(n_labels, n_classes)
         assert (found.n_labels, found.is_capped) == (of_imagenet, n_classes == 2)
         assert found.labels_per_class == n_labels / n_classes
     with pytest.raises(QueryError, match="expected at least"):
-        imagenet_budget(19, 20)
+        translate_to_imagenet(19, 20)
 
 
 def test_the_order_is_that_of_as_many_labels_a_class_and_that_is_said() -> None:
@@ -207,15 +207,15 @@ def test_the_order_is_that_of_as_many_labels_a_class_and_that_is_said() -> None:
 
 def test_memory_is_computed_and_limited() -> None:
     found = document("recommend", "--measured", *XRAYS, "--top", "200")
-    cards = catalogue()
+    cards = load_catalogue()
     for record in found["encoders"]:
-        cost = cost_of(cards[record["encoder"]])
+        cost = find_cost(cards[record["encoder"]])
         assert cost is not None
-        assert record["memory_bytes"] == memory_bytes(cost, 64) <= 8 * 10**9
+        assert record["memory_bytes"] == estimate_memory(cost, 64) <= 8 * 10**9
         assert (record["memory_is"], record["memory_device"], record["batch_size"]) == ("computed", "cuda", 64)
     (left_out,) = (part for part in found["left_out"] if part["reason"] == "--max-memory 8GB")
-    costs = [cost_of(cards[name]) for name in left_out["names"]]
-    assert all(cost is not None and memory_bytes(cost, 64) > 8 * 10**9 for cost in costs)
+    costs = [find_cost(cards[name]) for name in left_out["names"]]
+    assert all(cost is not None and estimate_memory(cost, 64) > 8 * 10**9 for cost in costs)
     asked = (*MEASURED, "5000", "--max-memory", "2GB", *ALL)
     assert set(names(*asked)) < set(names(*asked, "--batch-size", "1"))
     assert set(names(*asked)) < set(names(*asked, "--device", "cpu"))
@@ -243,7 +243,7 @@ def test_images_a_second_are_shown_on_a_named_device_and_the_next_command_runs_h
     assert "--device" not in found["next"] and "--min-images" not in found["next"]
     table = run(*asked).stdout
     assert "img/s" in table and " ~" in table
-    assert spelled(Constraints(device="RTX 4090")) == ["--device", "'RTX 4090'"]
+    assert format_constraint_options(Constraints(device="RTX 4090")) == ["--device", "'RTX 4090'"]
     plain = document(*MEASURED, "20k", "--device", "cuda", "--top", "1")["encoders"][0]
     assert "memory_bytes" in plain and "images_per_second" not in plain
 
@@ -254,11 +254,11 @@ def test_the_last_line_measures_three_networks_on_the_users_images() -> None:
     words = shlex.split(command)
     assert words[:4] == ["zoo", "choose", "IMAGES", "--encoders"]
     first = words[4].split(",")
-    assert len({catalogue()[name].weights.url for name in first}) == 3
+    assert len({load_catalogue()[name].weights.url for name in first}) == 3
     assert first[0] == names("recommend", "--measured", *XRAYS)[0]
     assert words[5:] == ["--licence", "commercial", "--max-memory", "8GB"]
     asked = Constraints(where="access == 'open'", device="cpu", batch_size=8, min_images_per_second=2.5)
-    assert shlex.split(" ".join(spelled(asked))) == [
+    assert shlex.split(" ".join(format_constraint_options(asked))) == [
         "--min-images-per-second", "2.5", "--where", "access == 'open'", "--device", "cpu", "--batch-size", "8"
     ]  # fmt: skip
 
@@ -280,7 +280,7 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reported_numbers_rank_only_if_they_are_asked_for(reports: None) -> None:
     measured = document(*MEASURED, "1281167", *ALL)
     assert MINE not in [record["encoder"] for record in measured["encoders"]]
-    known, cards = summaries(), catalogue()
+    known, cards = summaries(), load_catalogue()
     others = [card for encoder, card in cards.items() if encoder not in known and card.weights.availability != "gone"]
     n = sum(card.objective.mode not in ("supervised", "initialized") for card in others)
     assert measured["not_measured"]["n"] == n
@@ -312,7 +312,7 @@ def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> No
     assert any(one["reason"].startswith("trained with ImageNet's labels") for one in found["left_out"])
     ties = [one["ties_with_first"] for one in found["encoders"]]
     assert ties[0] and sum(ties) == found["n_ties_with_first"] < len(ties)
-    cards = catalogue()
+    cards = load_catalogue()
     assert not any(cards[one["encoder"]].saw_labels for one in found["encoders"])
     released = max(str(cards[one["encoder"]].released) for one in found["encoders"][:5])
     assert released >= "2024"  # the answer is of today
@@ -329,7 +329,7 @@ def test_what_was_measured_here_keeps_its_error_among_all() -> None:
 def test_the_kind_of_images_changes_the_order_and_who_is_ranked() -> None:
     asked = ("recommend", "--classes", "4", "--labels", "2000", "--top", "1500")
     order = {kind: names(*asked, "--domain", kind) for kind in ("pathology", "natural")}
-    special = {name for name, card in catalogue().items() if str(card.pretraining.domain).startswith("pathology")}
+    special = {name for name, card in load_catalogue().items() if str(card.pretraining.domain).startswith("pathology")}
     assert not special & set(order["natural"]) and special & set(order["pathology"][:10])
     beside = document(*asked, "--domain", "natural")["beside"]
     assert special & {one["encoder"] for one in beside if one["why"] == "for pathology H&E images"}

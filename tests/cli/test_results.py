@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli_runner import document, run, table
 from tests.result_rows import user_of
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.results.derived import seed_means, summaries
 from zoo.results.reading import read_files
 from zoo.results.reported_values import COLUMNS
@@ -45,7 +45,7 @@ def test_a_data_set_is_one_row_an_encoder_best_first() -> None:
     expected = {
         row.encoder: row.value
         for row in measurements(metrics="linear_probe_error")
-        if row.dataset == "shapes" and row.split == "train -> val" and catalogue().lists(row.encoder)
+        if row.dataset == "shapes" and row.split == "train -> val" and load_catalogue().lists(row.encoder)
     }
     assert head[:6] == ["encoder", "100%", "30-shot", "5-shot", "1%", "3-shot"]
     assert {row[0]: row[1] for row in rows} == {encoder: f"{value:.1f}" for encoder, value in expected.items()}
@@ -72,7 +72,7 @@ def test_long_lines_have_intervals_and_csv_is_the_table() -> None:
         mean.encoder: mean
         for mean in seed_means()
         if (mean.dataset, mean.split, mean.protocol) == ("digits", "train 5-shot -> val", "zoo-logistic-3")
-        and catalogue().lists(mean.encoder)
+        and load_catalogue().lists(mean.encoder)
     }
     records = list(csv.DictReader(io.StringIO(run(*arguments, "--csv").stdout)))
     assert {record["encoder"]: float(record["5-shot"]) for record in records} == {
@@ -126,10 +126,10 @@ def test_encoders_of_an_experiment_are_shown_by_name_or_family_alone() -> None:
     measured = [f"randomised_{number:03}" for number in range(64)]
     assert encoders("--family", "randomised", "--dataset", "digits") == encoders("randomised_*") == measured
     assert encoders("randomised_000", "--metric", "rankme") == ["randomised_000"]
-    assert all(map(catalogue().lists, encoders("--dataset", "digits")))
+    assert all(map(load_catalogue().lists, encoders("--dataset", "digits")))
     for path, content in read_files(".csv").items():
         others = {line.partition(b",")[0].decode() for line in content.splitlines()[1:]} - {path.stem}
-        assert all(map(catalogue().lists, others)), path
+        assert all(map(load_catalogue().lists, others)), path
 
 
 def test_reported_numbers_are_shown_alone_and_as_they_are_printed() -> None:

@@ -14,8 +14,8 @@ import pytest
 from tests.children import Child
 from tests.cli_runner import document, run
 from zoo.cli import main
-from zoo.execution.journal import records
-from zoo.storage import place_at
+from zoo.execution.journal import list_run_records
+from zoo.storage import resolve_place
 
 NAMES = ("pocket_simclr_rn_shapes", "pocket_init_rn")
 FEW = "shapes:train=60,val=30"
@@ -74,7 +74,7 @@ def test_sigterm_leaves_what_resume_goes_on_from(tmp_path: Path, monkeypatch: py
     os.kill(process.pid, signal.SIGTERM)
     process.join(60)
     assert process.exitcode == 143
-    (record,) = records(place_at(place))
+    (record,) = list_run_records(resolve_place(place))
     assert [writer.state for writer in record.writers] == ["interrupted"]
     (listed,) = document("runs", "ls", str(place))["runs"]
     assert listed["state"] == "interrupted" and listed["n_complete"] < 4

@@ -87,7 +87,7 @@ def run():
     print("waits", flush=True)
     threading.Event().wait()
 
-zoo.cli.command_of = lambda verb, name: click.Command("list", callback=run)
+zoo.cli.load_command = lambda verb, name: click.Command("list", callback=run)
 zoo.cli.main("list")
 """
 

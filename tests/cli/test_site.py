@@ -18,13 +18,13 @@ from tests.own_encoder import MINE, add_own_encoder
 from zoo.hub.space import LICENCE
 from zoo.site import building
 from zoo.site.contents import Contents
-from zoo.site.rendering import File, Renderer
+from zoo.site.rendering import File, SiteRenderer
 from zoo.site.serving import SiteServer
 
 FEW = ("--only", "dino_vitS16", "--only", "MAE_vitb*")
 
 
-def pages(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def pages(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The first page and one an encoder; those of the zoo have tests of their own."""
     yield File("index.html", f"<title>{contents.title}</title>".encode())
     for entry in contents.entries.values():

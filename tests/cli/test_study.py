@@ -12,7 +12,7 @@ import pytest
 from tests.cli_runner import document, run
 from tests.shipped import tables_made_once
 from tests.small_study import small_study
-from zoo.files import shipped_studies
+from zoo.files import list_shipped_studies
 
 __all__ = ["tables_made_once"]  # a fixture
 pytestmark = pytest.mark.usefixtures("tables_made_once")
@@ -27,7 +27,7 @@ def refusal(*arguments: str) -> str:
 
 def test_without_a_name_the_studies_are_listed_with_their_questions() -> None:
     listed = document("study")["studies"]
-    assert [record["name"] for record in listed] == list(shipped_studies())
+    assert [record["name"] for record in listed] == list(list_shipped_studies())
     assert all(record["question"].endswith("?") and "Command: zoo study" in record["introduction"] for record in listed)
     assert listed[0]["question"] in run("study").stdout
 

@@ -14,13 +14,13 @@ import zoo
 from tests.cli_runner import answered, document, run
 from tests.servers import Server, serving
 from tests.tiny import checkpoint, write_card
-from tests.weights.test_care import HOUR, folders, left, made, put
+from tests.weights.test_maintenance import HOUR, folders, left, made, put
 from tests.weights.test_store import files_below
-from zoo.cards.catalogue import catalogue
-from zoo.drift import recording_path
-from zoo.files import content_folder
+from zoo.cards.catalogue import load_catalogue
+from zoo.files import get_content_folder
+from zoo.regression_check import get_recording_path
 from zoo.weights import store
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 
 __all__ = ["folders"]  # a fixture
 
@@ -42,12 +42,12 @@ class TestCache:
         assert (listed["n_records"], listed["size_bytes"], listed["partial_bytes"]) == (2, 87_664, 2000)
         assert "secret" not in json.dumps(listed)
         entry = listed["weights"][0]
-        assert entry["encoders"] == list(TRIO) and entry["places"] == [catalogue()["dino_vitS16"].weights.url]
+        assert entry["encoders"] == list(TRIO) and entry["places"] == [load_catalogue()["dino_vitS16"].weights.url]
         assert (entry["sha256"], entry["store"], entry["state"]) == (record.sha256, "cache", "kept")
 
     def test_what_is_damaged_lost_or_registered_is_said(self, folders: Path, tmp_path: Path) -> None:
         lost = put("dino_vitS16")
-        store.tensors_path(folders, lost.sha256).unlink()
+        store.get_tensors_path(folders, lost.sha256).unlink()
         made(folders / "records" / "0123.json", 0)
         put("mine", folder=tmp_path / "zoo_home" / "weights", places=["zoo:" + "a" * 64])
         assert {entry["state"] for entry in document("cache", "ls")["weights"]} == {"missing", "damaged"}
@@ -90,7 +90,7 @@ class TestCache:
         assert document("cache", "gc", "--dry-run")["freed_bytes"] == 1000 and orphan.exists()
         old = put("dino_vitS16", layout_version=0, age_s=2 * HOUR)
         collected = document("cache", "gc")
-        assert collected["freed_bytes"] == 1000 + old.size_bytes + len(store.record_bytes(old))
+        assert collected["freed_bytes"] == 1000 + old.size_bytes + len(store.encode_record(old))
         assert (collected["note"], collected["failures"], left(folders)) == (None, [], set())
         assert "no unused files" in run("cache", "gc").stdout
 
@@ -125,7 +125,7 @@ class TestVerify:
         }
         records = {kind: put("dino_vitS16", folder=folder) for kind, folder in shelves.items()}
         monkeypatch.setenv("ZOO_MIRROR", f"file://{tmp_path / 'mirror'}")
-        paths = {kind: store.tensors_path(folder, records[kind].sha256) for kind, folder in shelves.items()}
+        paths = {kind: store.get_tensors_path(folder, records[kind].sha256) for kind, folder in shelves.items()}
         assert {one["state"] for one in document("verify")["weights"]} == {"whole"}
         paths["cache"].write_bytes(b"\x00" + paths["cache"].read_bytes()[1:])
         paths["copy of a mirror"].unlink()
@@ -189,15 +189,15 @@ class TestGet:
         result = run("get", "tiny", "tiny_*", "init_vitS16", "--dry-run")
         assert [line.split()[1] for line in result.stdout.splitlines()[1:]] == ["to", "to", "nothing"]
         assert "2 to fetch (1 file), 1 nothing to fetch" in result.stderr
-        assert (server.log, left(weights_folder()), Path("zoo.lock").read_text()) == ([], set(), "")
+        assert (server.log, left(get_weights_folder()), Path("zoo.lock").read_text()) == ([], set(), "")
         (one,) = document("get", "TINY")["encoders"]
         assert (one["state"], one["place"], one["licence"]) == ("fetched", f"{server.url}/tiny.pth", "Apache-2.0")
         assert one["size_bytes"] == len(bodies["/tiny.pth"]) and len(one["sha256"]) == 64 and one["seconds"] > 0
-        assert recording_path(catalogue()["tiny"]).is_file()
+        assert get_recording_path(load_catalogue()["tiny"]).is_file()
         assert states("tiny", "tiny_*", "other") == {"tiny": "there", "tiny_both": "there", "other": "fetched"}
         monkeypatch.setenv("ZOO_OFFLINE", "1")
         assert set(states("tiny", "tiny_*", "other").values()) == {"there"}
-        assert len(server.log) == 2 and len(files_below(weights_folder() / "tensors")) == 2
+        assert len(server.log) == 2 and len(files_below(get_weights_folder() / "tensors")) == 2
 
     def test_one_that_fails_does_not_stop_the_others(self, server: Server) -> None:
         result = run("get", "absent", "tiny", code=1)
@@ -255,7 +255,7 @@ class TestMirror:
     def test_names_and_conditions_choose_with_the_cards_that_are_needed(self, mirror: Path) -> None:
         assert document("mirror", str(mirror), "TINY_both")["copied_bytes"] > 0
         cards = files_below(mirror / "metadata")
-        metadata = content_folder("metadata")
+        metadata = get_content_folder("metadata")
         shipped = {
             f"shipped/{path.relative_to(metadata).as_posix()}": path.read_bytes() for path in metadata.rglob("*.toml")
         }
@@ -277,7 +277,7 @@ class TestMirror:
         assert files_below(mirror) == whole
 
     def test_what_is_damaged_or_lost_here_is_not_copied(self, mirror: Path) -> None:
-        (path,) = (weights_folder() / "tensors").iterdir()
+        (path,) = (get_weights_folder() / "tensors").iterdir()
         path.write_bytes(b"\x00" + path.read_bytes()[1:])
         result = run("mirror", str(mirror), "tiny", "mine", "absent", code=1)
         assert "2 of 3 could not be obtained" in result.stderr

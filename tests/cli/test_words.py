@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.conftest import REPOSITORY, Run
 from zoo.cli import zoo
-from zoo.errors import counted, spanned
+from zoo.errors import format_count, format_range
 
 
 def said(*arguments: str) -> str:
@@ -17,12 +17,12 @@ def said(*arguments: str) -> str:
 
 
 def test_one_thing_is_singular_and_equal_ends_are_one_number() -> None:
-    assert (counted(1, "row"), counted(0, "row"), counted(1_200, "class", "classes")) == (
+    assert (format_count(1, "row"), format_count(0, "row"), format_count(1_200, "class", "classes")) == (
         "1 row",
         "0 rows",
         "1,200 classes",
     )
-    assert (spanned(801, 801), spanned(1, 2)) == ("801", "1 to 2")
+    assert (format_range(801, 801), format_range(1, 2)) == ("801", "1 to 2")
 
 
 @pytest.mark.parametrize(

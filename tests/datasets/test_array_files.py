@@ -20,8 +20,8 @@ from tests.cli_runner import document
 from tests.each import for_each
 from tests.shard_files import png, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of
-from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.notes import notes_on
+from zoo.datasets.folders import make_unlabelled_images
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import DataError, QueryError
 
 RANDOM = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def test_medmnist_is_tested_on_its_validation_images_and_the_others_are_said(tmp
     arrays |= {f"{part}_labels": y[:, None].astype(np.uint8) for part, (_, y) in parts.items()}
     data = open_images(saved(tmp_path, **arrays))
     assert is_expected(data) and data.train.classes == ("0", "1", "2")
-    assert "arrays of other parts are left out: test_images, test_labels" in notes_on([data.train, data.val])
+    assert "arrays of other parts are left out: test_images, test_labels" in describe_decoding([data.train, data.val])
 
 
 @for_each([
@@ -68,7 +68,7 @@ def test_names_of_arrays_are_understood_by_their_words(x: str, y: str, xs: str, 
 def test_arrays_without_parts_are_split(x: str, y: str, tmp_path: Path) -> None:
     data = open_images(saved(tmp_path, **{x: X, y: Y, "extra": Y}))
     assert data.is_split_here and len(data.train) + len(data.val) == 24
-    assert "arrays that their names do not call images or labels are not used: extra" in notes_on([data.train])
+    assert "arrays that their names do not call images or labels are not used: extra" in describe_decoding([data.train])
 
 
 @for_each([
@@ -82,7 +82,7 @@ def test_arrays_without_parts_are_split(x: str, y: str, tmp_path: Path) -> None:
 def test_labels_of_any_form_are_classes(y: np.ndarray, classes: tuple[str, ...], tmp_path: Path) -> None:
     data = open_images(saved(tmp_path, x=X, y=y))
     assert data.train.classes == classes
-    assert any("one-hot" in note for note in notes_on([data.train])) == (y.ndim == 2 and y.shape[1] > 1)
+    assert any("one-hot" in note for note in describe_decoding([data.train])) == (y.ndim == 2 and y.shape[1] > 1)
 
 
 @for_each([
@@ -107,14 +107,14 @@ def test_arrays_that_are_in_doubt_are_refused(arrays: dict[str, np.ndarray], wor
 def test_channels_before_the_height_are_moved_and_said(order: tuple[int, ...], tmp_path: Path) -> None:
     data = open_images(saved(tmp_path, x_train=X.transpose(order), y_train=Y, x_test=XS.transpose(order), y_test=YS))
     assert is_expected(data)
-    assert any("channels were moved" in note for note in notes_on([data.train])) == (order[1] == 3)
+    assert any("channels were moved" in note for note in describe_decoding([data.train])) == (order[1] == 3)
 
 
 @for_each([np.int64, np.int32, np.uint32, np.uint16])
 def test_whole_numbers_up_to_255_in_all_parts_are_of_8_bits(dtype: Any, tmp_path: Path) -> None:
     data = open_images(saved(tmp_path, x_train=X.astype(dtype), y_train=Y, x_test=XS.astype(dtype), y_test=YS))
     assert is_expected(data)
-    assert f"images of {np.dtype(dtype)} from 0 to 255 are taken as 8-bit values" in notes_on([data.train])
+    assert f"images of {np.dtype(dtype)} from 0 to 255 are taken as 8-bit values" in describe_decoding([data.train])
     if dtype == np.int64:
         with pytest.raises(DataError, match=r"64-bit integers, from 0 to 300 in the 36 .*--scale 0,511"):
             arrays = {"x_train": X.astype(dtype), "x_test": XS.astype(dtype) + 45}
@@ -144,8 +144,8 @@ def test_the_scale_that_is_proposed_fits_all_images_of_all_parts(
 def test_arrays_to_be_classified_are_refused_with_the_range_of_all_of_them() -> None:
     dark, light = np.full((4, 4), 20.0), np.full((4, 5), 240.0)
     with pytest.raises(DataError, match=r"from 20 to 240 in the 2 .*--scale 0,255"):
-        unlabelled_images([dark, light])
-    found = unlabelled_images([dark.astype(int), light.astype(int)])
+        make_unlabelled_images([dark, light])
+    found = make_unlabelled_images([dark.astype(int), light.astype(int)])
     assert [np.asarray(image).max() for image in found.images] == [20, 240]
 
 
@@ -239,7 +239,7 @@ def test_shards_need_no_prefix_and_a_folder_of_them_is_said(tmp_path: Path) -> N
         kind = "webdataset" if plain.startswith("tars") else "parquet"
         data = open_images(tmp_path / plain)
         assert data.train.fingerprint == open_images(f"{kind}:{tmp_path / plain}").train.fingerprint
-        assert any(f"was read as '{kind}:" in note for note in notes_on([data.train]))
+        assert any(f"was read as '{kind}:" in note for note in describe_decoding([data.train]))
     (tmp_path / "hub" / "data" / "0.png").write_bytes(png(0))
     with pytest.raises(DataError, match="folder of a class"):
         open_images(tmp_path / "hub" / "data")
@@ -273,5 +273,6 @@ def test_nearly_black_pixels_are_said(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 2, (24, 8, 8), np.uint8)
     np.savez(tmp_path / "masks.npz", x=pixels, y=np.arange(24) % 2)
     assert any(
-        "nearly black; multiply them by 255" in note for note in notes_on([open_images(tmp_path / "masks.npz").train])
+        "nearly black; multiply them by 255" in note
+        for note in describe_decoding([open_images(tmp_path / "masks.npz").train])
     )

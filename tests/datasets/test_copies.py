@@ -12,7 +12,7 @@ from tests.each import for_each
 from tests.image_files import exif
 from tests.image_sources import made
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.images import contents_of_files, copies_of, digest
+from zoo.datasets.images import compute_digest, count_copies, hash_image_files
 
 N = 24
 
@@ -50,14 +50,14 @@ def test_a_picture_saved_anew_is_on_one_side_of_every_split(kind: str, tmp_path:
     data = open_images(made(tmp_path / kind, kind, ["a", "b"] * N, twice), val_share=0.4)
     train, val = both(data)
     assert val and not train & val and len(train | val) == N
-    found = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    found = count_copies(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
     assert found is not None and found.within_train + found.within_test == N and not found.test_in_train
 
 
 def test_copies_between_given_parts_are_counted(tmp_path: Path) -> None:
     images = [anew(i // 5) if i % 5 == 4 else saved(noise(i // 5 if i % 5 == 0 else i), "PNG") for i in range(40)]
     data = open_images(made(tmp_path / "set", "folders", ["a", "b"] * 20, images))
-    found = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    found = count_copies(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
     assert found is not None and found.test_in_train == 8
 
 
@@ -91,10 +91,10 @@ def test_fingerprints_are_of_files_whether_there_are_copies_or_not(tmp_path: Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(saved(noise(number // 4), "PNG", compress_level=1 + 2 * (number % 4)))
     train = open_images(tmp_path).train
-    files = contents_of_files([str(tmp_path / "train" / name) for name in train.names])
+    files = hash_image_files([str(tmp_path / "train" / name) for name in train.names])
     assert train.contents is not None and len(set(train.contents.tolist())) == 3 < len(set(files.tolist())) == 6
     parts = ["folder", *train.classes, *train.names, train.labels.astype("<i8"), files.astype("<u8")]
-    assert train.fingerprint == digest(parts)
+    assert train.fingerprint == compute_digest(parts)
 
 
 def test_images_that_lose_what_they_differ_in_are_no_copies_and_deep_ones_saved_anew_are(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from torchvision import transforms
 from tests.each import for_each
 from zoo.cards.schema import Preprocess
 from zoo.datasets import geometry, open_images, pixels_of
-from zoo.datasets.dense import DenseData, aligned, read_map
-from zoo.datasets.opening import open_dense
+from zoo.datasets.dense import DenseData, align_map, read_map
+from zoo.datasets.sources import open_dense
 from zoo.errors import CorruptImage, DataError, QueryError, UnknownName
 
 SMALL = "shapes:classes=4,train=12,val=8,size_px=16"
@@ -55,7 +55,7 @@ def test_a_map_goes_exactly_where_torchvision_puts_the_pixels_of_the_image(
     resized = transforms.Compose([transforms.Resize(size, interpolation=nearest), transforms.CenterCrop(crop_px)])
     expected = np.asarray(resized(image)).astype(np.float32)[:, :, :2] / 2  # (px, px, 2); 0 in the padding
     how = about(resize_px, crop_px) if fit == "crop" else replace(about(resize_px, crop_px), fit="squash")
-    found, valid = aligned(places, np.ones((height, width), bool), how)
+    found, valid = align_map(places, np.ones((height, width), bool), how)
     assert found.shape == (2, crop_px, crop_px) and found.dtype == np.float32 and found.flags.c_contiguous
     np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
     assert not found[:, ~valid].any()

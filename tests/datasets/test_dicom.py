@@ -16,9 +16,9 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, RLELossless, gen
 from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
-from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.imagefiles import Show, read_image
-from zoo.datasets.notes import notes_on
+from zoo.datasets.folders import make_unlabelled_images
+from zoo.datasets.image_files import DisplayOptions, read_image
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import CorruptImage, DataError
 
 GREY = shades()
@@ -50,7 +50,7 @@ def dicom(path: Path, pixels: np.ndarray = STORED, *, bits: int = 12, **elements
 
 
 def seen(path: Path, **options: Any) -> np.ndarray:
-    return np.asarray(read_image(str(path), path.name, Show("scans", **options)))
+    return np.asarray(read_image(str(path), path.name, DisplayOptions("scans", **options)))
 
 
 def test_values_are_shown_by_the_range_of_their_bits_where_there_is_no_window(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_window_is_applied_to_rescaled_values_and_a_scale_takes_its_place(tmp_
     np.testing.assert_array_equal(seen(path, scale=(-1000, 3000)), np.rint((values + 1000) / 4000 * 255))
     inverted = dicom(tmp_path / "b.dcm", stored, bits=16, PhotometricInterpretation="MONOCHROME1", **window)
     np.testing.assert_array_equal(seen(inverted), 255 - expected)
-    assert read_image(str(path), "a", Show("b")).info["window"]
+    assert read_image(str(path), "a", DisplayOptions("b")).info["window"]
 
 
 def test_a_table_of_shades_is_a_window_too(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_folder_of_scans_is_measured_and_said_to_be_shown_through_windows(tmp_
     scaled = open_images(root, scale=(0, 4095))
     assert scaled.train.fingerprint != open_images(root).train.fingerprint
     bare = open_images(folder_of_scans(tmp_path / "bare"))
-    (note,) = notes_on([bare.train, bare.val])
+    (note,) = describe_decoding([bare.train, bare.val])
     assert "14 of 14 that were looked at have none" in note
     np.testing.assert_array_equal(np.asarray(bare.train.images[0]), GREY)
 
@@ -135,7 +135,7 @@ RGB = np.random.default_rng(5).integers(0, 256, (12, 20, 3), np.uint8)
 
 
 def told(path: Path, **options: Any) -> str:
-    return "; ".join(notes_on([unlabelled_images([path], **options)]))
+    return "; ".join(describe_decoding([make_unlabelled_images([path], **options)]))
 
 
 def palette(n_bits: int, tables: np.ndarray) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.each import for_each
-from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.notes import notes_on
+from zoo.datasets.folders import make_unlabelled_images
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import CorruptImage, DataError
 
 _BLOCK, _CARD = 2880, 80  # bytes, by the standard
@@ -31,7 +31,7 @@ def written(path: Path, stored: np.ndarray, **cards: Any) -> Path:
 
 
 def seen(path: Path, **how: Any) -> np.ndarray:
-    return np.asarray(unlabelled_images([path], **how).images[0].convert("L"))
+    return np.asarray(make_unlabelled_images([path], **how).images[0].convert("L"))
 
 
 READ: dict[str, tuple[np.ndarray, dict[str, Any], tuple[float, float] | None]] = {
@@ -69,18 +69,18 @@ def test_pillow_still_reads_what_is_stored_or_this_reader_can_go(tmp_path: Path)
 def test_values_below_0_need_a_scale_and_the_notes_say_their_kind(tmp_path: Path) -> None:
     file = written(tmp_path / "a.fits", (PIXELS.astype(int) - 100).astype(">i2"))
     with pytest.raises(DataError, match=r"signed 16-bit integers, from -100 to \d+ .*--scale"):
-        unlabelled_images([file])
-    assert "signed 16-bit integers" in "; ".join(notes_on([unlabelled_images([file], scale=(-100, 155))]))
+        make_unlabelled_images([file])
+    assert "signed 16-bit integers" in "; ".join(describe_decoding([make_unlabelled_images([file], scale=(-100, 155))]))
 
 
 def test_the_first_of_several_images_of_a_file_is_shown_with_a_note(tmp_path: Path) -> None:
     stored = (DEEP.astype(int) - 32768).astype(">i2")
     first, second = (written(tmp_path / name, stored, BZERO=32768) for name in ("a.fits", "b.fits"))
     extension = second.read_bytes().replace(b"SIMPLE  = " + b"T".rjust(20), b"XTENSION= 'IMAGE   '".ljust(30), 1)
-    assert not any("several" in note for note in notes_on([unlabelled_images([first])]))
+    assert not any("several" in note for note in describe_decoding([make_unlabelled_images([first])]))
     first.write_bytes(first.read_bytes() + extension)
     assert np.array_equal(seen(first), PIXELS)
-    assert any("a.fits'; the first is shown" in note for note in notes_on([unlabelled_images([first])]))
+    assert any("a.fits'; the first is shown" in note for note in describe_decoding([make_unlabelled_images([first])]))
 
 
 @pytest.mark.parametrize(

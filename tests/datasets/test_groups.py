@@ -16,14 +16,14 @@ from zoo.datasets import array_images, held_out
 from zoo.datasets import images as contents_module
 from zoo.datasets.images import (
     ImageSet,
-    contents_of_files,
-    copies_of,
-    groups_of_names,
+    compute_split_groups,
+    count_copies,
+    hash_group_names,
+    hash_image_files,
     indicators_of,
-    together,
 )
-from zoo.datasets.subsets import hash_split, stratified_split
-from zoo.evaluation.curves.data import regime_subset
+from zoo.datasets.subsets import split_by_hash, split_stratified
+from zoo.evaluation.curves.data import select_regime_subset
 from zoo.evaluation.measuring import divide, label_setting
 
 
@@ -41,7 +41,7 @@ def test_copies_and_groups_join_what_a_chain_of_both_connects() -> None:
         reached = np.eye(20, dtype=bool) | (contents[:, None] == contents) | (groups[:, None] == groups)
         for _ in range(5):
             reached = reached @ reached
-        found = together(contents, groups)
+        found = compute_split_groups(contents, groups)
         assert found is not None
         np.testing.assert_array_equal(found[:, None] == found, reached)
 
@@ -52,7 +52,7 @@ def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 6
     of = rng.choice(n_groups, n, p=rng.dirichlet(np.full(n_groups, 2.0)))
     labels = np.where(rng.random(n) < 0.7, of % n_classes, rng.integers(n_classes, size=n))
     labels[:n_classes] = np.arange(n_classes)
-    found = image_set(groups_of_names(map(str, of)), labels, seed=seed)
+    found = image_set(hash_group_names(map(str, of)), labels, seed=seed)
     contents = found.contents
     assert contents is not None
     contents[rng.choice(n, 3)] = contents[0]
@@ -64,7 +64,7 @@ def test_no_group_and_no_copy_is_on_both_sides_of_a_split_and_shares_of_classes_
     missed = []
     for seed in range(25):
         images = population(seed)
-        data = stratified_split(images, val_share=share, seed=seed)
+        data = split_stratified(images, val_share=share, seed=seed)
         for one, other in ((data.train.groups, data.val.groups), (data.train.contents, data.val.contents)):
             assert not np.isin(one, other).any()
         assert sorted([*data.train.names, *data.val.names]) == sorted(images.names)
@@ -106,7 +106,7 @@ def tagged(n: int = 60, *, seed: int = 0) -> ImageSet:
 
 @for_each(range(5))
 def test_every_tag_is_on_both_sides_of_a_split(seed: int) -> None:
-    data = stratified_split(tagged(seed=seed), val_share=0.25, seed=seed)
+    data = split_stratified(tagged(seed=seed), val_share=0.25, seed=seed)
     for part in (data.train, data.val):
         assert indicators_of(part).any(axis=0).all() and part.tags == ("a", "b", "c")
     assert 10 <= len(data.val) <= 20
@@ -127,18 +127,18 @@ def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, m
     for file in files:
         os.utime(file, ns=(10**18, 10**18))
     monkeypatch.setattr(contents_module.time, "time_ns", lambda: 2**62)  # a day on which all of this is long ago
-    before = contents_of_files(files)
+    before = hash_image_files(files)
     reads: list[str] = []
     read = contents_module._of_file
     monkeypatch.setattr(contents_module, "_of_file", lambda path: reads.append(path) or read(path))  # type: ignore[func-returns-value]
-    assert np.array_equal(contents_of_files(files), before) and not reads
+    assert np.array_equal(hash_image_files(files), before) and not reads
     noise(Path(files[2]), 99)  # of the same size
     os.utime(files[2], ns=(10**18, 10**18))  # and with the time of the old one, as some tools copy
-    after = contents_of_files(files)
+    after = hash_image_files(files)
     assert len(reads) == 4 and (after != before).tolist() == [False, False, True, False]
 
 
-@for_each([hash_split, stratified_split])
+@for_each([split_by_hash, split_stratified])
 def test_copies_lie_on_one_side_of_a_split_and_without_copies_nothing_moves(split: object) -> None:
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (200, 4, 4), np.uint8)
@@ -187,14 +187,14 @@ def test_a_regime_is_not_validated_on_copies_of_what_it_is_trained_on() -> None:
     labels = (np.arange(60) % 3).astype(np.int64)
     part = array_images(pixels, labels, name="x", split="train", classes=("a", "b", "c"))
     for n in (24, 60):
-        found = regime_subset(part, n, seed=0, validation_share=0.4)
+        found = select_regime_subset(part, n, seed=0, validation_share=0.4)
         assert len(found.validation) and not np.isin(part.contents[found.validation], part.contents[found.train]).any()
 
 
 def test_copies_are_counted_within_and_between_parts() -> None:
     train, test = np.array([1, 1, 1, 2, 3], np.uint64), np.array([3, 4, 4, 5, 1], np.uint64)
-    found = copies_of(train, np.array([0, 0, 1, 0, 2]), test, np.array([1, 0, 0, 2, 0]))
+    found = count_copies(train, np.array([0, 0, 1, 0, 2]), test, np.array([1, 0, 0, 2, 0]))
     assert found is not None
     assert (found.test_in_train, found.within_train, found.within_test, found.in_two_classes) == (2, 2, 1, 2)
     assert len(found.notes()) == 4 and "2 of 5 test images" in found.notes()[0]
-    assert copies_of(None, np.zeros(0, np.int64), test, np.zeros(5, np.int64)) is None
+    assert count_copies(None, np.zeros(0, np.int64), test, np.zeros(5, np.int64)) is None

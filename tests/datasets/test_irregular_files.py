@@ -18,8 +18,8 @@ from PIL import Image
 from tests.children import Child
 from tests.cli_runner import run
 from zoo.datasets import open_images
-from zoo.datasets.folders import list_tree, unlabelled_images
-from zoo.datasets.notes import notes_on
+from zoo.datasets.folders import list_tree, make_unlabelled_images
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import DataError, ZooError
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -84,7 +84,7 @@ def test_only_regular_files_of_a_folder_are_images_and_the_rest_is_counted(tmp_p
 
     def opened() -> tuple[int, list[str]]:
         data = open_images(root)
-        return len(data.train) + len(data.val), notes_on([data.train, data.val])
+        return len(data.train) + len(data.val), describe_decoding([data.train, data.val])
 
     n, notes = found_by(opened)
     assert n == 12
@@ -112,7 +112,7 @@ def test_images_and_sources_that_are_no_regular_files_are_one_sentence(kind: str
         KINDS[kind](tmp_path / f"odd.{ending}")
         if ending != "png":
             refused(lambda ending=ending: open_images(tmp_path / f"odd.{ending}"))
-    refused(lambda: unlabelled_images([tmp_path / "odd.png"])[0])
+    refused(lambda: make_unlabelled_images([tmp_path / "odd.png"])[0])
     said = found_by(lambda: run("look", ENCODER, str(tmp_path / "odd.png"), code=2).stderr)
     assert f"is a {kind}; expected image files" in said
 

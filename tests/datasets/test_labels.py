@@ -12,7 +12,7 @@ from tests.each import for_each
 from tests.image_sources import made
 from tests.shard_files import png
 from zoo.datasets import open_images
-from zoo.datasets.labels import label_key
+from zoo.datasets.labels import normalise_label
 from zoo.errors import DataError
 
 WRITTEN = [("Cat", "cat", "cat", "dog")[i % 4] for i in range(60)]
@@ -30,9 +30,9 @@ def test_labels_are_alike_by_case_form_and_value() -> None:
     alike = [("circle", "CIRCLE"), ("Straße", "STRASSE"), (nfc, nfd), ("polar  bear", "Polar\u00a0bear"), ("1", "01"),
              (".50", "0.5"), ("-0", "0"), ("\uff11\uff12", "12"), ("cat", "c\u200bat"), ("1", "True")]  # fmt: skip
     for one, other in alike:
-        assert label_key(one) == label_key(other)
+        assert normalise_label(one) == normalise_label(other)
     for one, other in (("1e3", "1000"), ("v1", "v1.0"), ("resume", "résumé")):
-        assert label_key(one) != label_key(other)
+        assert normalise_label(one) != normalise_label(other)
 
 
 @for_each(["folder", "folders", "npz", "table", "parquet", "huggingface"])

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.notes import notes_on
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import DataError, QueryError
 
 COLOURS = ("blue", "green", "red")
@@ -60,7 +60,7 @@ def counts(data: ImageData) -> dict[str, tuple[int, int]]:
 
 
 def notes(data: ImageData) -> str:
-    return "; ".join(notes_on([data.train, data.val]))
+    return "; ".join(describe_decoding([data.train, data.val]))
 
 
 OF_PARTS = dict.fromkeys(COLOURS, (5, 3))

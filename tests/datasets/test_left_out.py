@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
-from tests.datasets.test_imagefiles import dense_folder, folder_of, in_8_bits, pixels
+from tests.datasets.test_image_files import dense_folder, folder_of, in_8_bits, pixels
 from tests.image_files import exif, shades
 from tests.shard_files import png, put, tar
-from zoo.datasets import imagefiles, open_images
+from zoo.datasets import image_files, open_images
 from zoo.datasets.folders import list_tree
-from zoo.datasets.imagefiles import SUFFIXES
-from zoo.datasets.notes import notes_on
-from zoo.datasets.opening import open_dense
+from zoo.datasets.image_files import SUFFIXES
+from zoo.datasets.notes import describe_decoding
+from zoo.datasets.sources import open_dense
 from zoo.errors import DataError
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -69,7 +69,7 @@ def test_photos_of_phones_are_read_and_turned_where_the_library_is_installed(roo
 @pytest.fixture
 def littered(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with photos of phones that cannot be read here, other files, and what systems put there."""
-    monkeypatch.setattr(imagefiles, "SUFFIXES", tuple(ending for ending in SUFFIXES if ending != ".heic"))
+    monkeypatch.setattr(image_files, "SUFFIXES", tuple(ending for ending in SUFFIXES if ending != ".heic"))
     for name in (
         "train/a/1.heic",
         "train/b/2.HEIC",
@@ -102,13 +102,13 @@ def test_files_that_are_left_out_are_counted_once_in_one_sentence(littered: Path
     data = open_images(littered)
     assert data.train.classes == ("a", "b") and (len(data.train), len(data.val)) == (6, 4)
     assert (data.train.reading.left_out, data.val.reading.left_out) == (TRAIN, VAL)
-    assert notes_on([data.train, data.val]) == [NOTE]
+    assert describe_decoding([data.train, data.val]) == [NOTE]
     for number in range(10, 20):
         for label in "ab":
             in_8_bits(littered / "train" / label / str(number), shades(seed=number))
     whole = open_images(littered / "train")  # which is split here, so that both parts are of one folder
     assert whole.train.classes == ("a", "b")
-    (note,) = notes_on([whole.train, whole.val])
+    (note,) = describe_decoding([whole.train, whole.val])
     assert note.startswith("6 files and 3 folders were left out: 2 .heic (pip install pillow-heif), 2 @eaDir/")
 
 
@@ -134,7 +134,9 @@ def test_folders_without_labels_and_with_maps_leave_out_the_same(root: Path, tmp
     shutil.copy(dense / "images" / "0.png", dense / "images" / "@eaDir" / "0.png")
     (dense / "images" / "notes.txt").write_text("x")
     data = open_dense(dense, task="depth")
-    assert notes_on([data.train.images, data.val.images]) == ["1 file and 1 folder were left out: 1 .txt, 1 @eaDir/"]
+    assert describe_decoding([data.train.images, data.val.images]) == [
+        "1 file and 1 folder were left out: 1 .txt, 1 @eaDir/"
+    ]
 
 
 def test_members_of_archives_that_systems_put_there_are_left_out(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from torchvision import transforms
 
 from tests.each import for_each
 from tests.image_files import exif, shades, stored
-from zoo.cards.catalogue import catalogue
-from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
+from zoo.cards.catalogue import load_catalogue
+from zoo.datasets.rgb import RGB, apply_orientation, crop_extreme_ratio, to_rgb
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, QueryError
 
@@ -71,7 +71,7 @@ def test_arrays_are_the_images_of_their_pixels() -> None:
     np.zeros((4, 4), np.complex64), np.array([["a"]]), torch.zeros(3, 8, 8), "photo.jpg", None])  # fmt: skip
 def test_what_is_no_image_is_refused_in_one_sentence(wrong: object) -> None:
     with pytest.raises(DataError, match="expected") as caught:
-        build_preprocess(catalogue()["simclr_rn50"].preprocess)(wrong)
+        build_preprocess(load_catalogue()["simclr_rn50"].preprocess)(wrong)
     assert "\n" not in str(caught.value)
 
 
@@ -88,7 +88,7 @@ def test_an_image_is_turned_as_its_orientation_says_and_once(ending: str) -> Non
             np.testing.assert_array_equal(seen(opened.convert("RGB")), expected)
         np.testing.assert_array_equal(np.asarray(found), expected)
         np.testing.assert_array_equal(seen(found), expected)
-        np.testing.assert_array_equal(turned(np.asarray(lying), orientation), np.asarray(upright))
+        np.testing.assert_array_equal(apply_orientation(np.asarray(lying), orientation), np.asarray(upright))
 
 
 PIXELS = np.random.default_rng(4).integers(0, 256, (5000, 3), np.uint8)
@@ -99,14 +99,14 @@ def test_an_extremely_long_image_is_cut_to_more_than_its_crop_before_it_is_resiz
     how = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(crop_px)])
     line = Image.fromarray(PIXELS[:500, None])  # 1 x 500
     for image in (line, line.transpose(Image.Transpose.ROTATE_90)):
-        found = narrowed(image)
+        found = crop_extreme_ratio(image)
         assert max(found.size) == 16
         np.testing.assert_array_equal(np.asarray(how(found)), np.asarray(how(image)))
     odd = Image.fromarray(PIXELS[: 7 * 150].reshape(150, 7, 3))
-    difference = np.asarray(how(narrowed(odd))).astype(int) - np.asarray(how(odd))
+    difference = np.asarray(how(crop_extreme_ratio(odd))).astype(int) - np.asarray(how(odd))
     assert np.abs(difference).max() <= 6  # half a pixel after the resize
     ordinary = Image.fromarray(PIXELS[:400].reshape(80, 5, 3))
-    assert narrowed(ordinary) is ordinary
+    assert crop_extreme_ratio(ordinary) is ordinary
 
 
 def test_the_first_step_is_pickled_with_its_own_text(run_apart: Callable[..., CompletedProcess[str]]) -> None:

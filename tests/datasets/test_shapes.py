@@ -15,9 +15,9 @@ from zoo.datasets.rendering import (
     OBJECT,
     SHAPES,
     Scene,
+    compute_first_hits,
+    compute_geometry,
     draw_scene,
-    first_hits,
-    geometry_of,
 )
 from zoo.errors import DataError
 
@@ -46,7 +46,7 @@ def test_the_first_scene_is_the_one_it_has_always_been() -> None:
 
 def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
     scene = scene_of("sphere", with_bar=False)
-    seen = geometry_of(scene, 64)
+    seen = compute_geometry(scene, 64)
     across = (np.arange(64) + 0.5) / 32 - 1
     dx, dy = np.meshgrid(across - scene.centre[0], -across - scene.centre[1])
     height = (0.82 * scene.size) ** 2 - dx**2 - dy**2
@@ -112,7 +112,7 @@ def rays(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @for_each(SHAPES)
 def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(shape: str) -> None:
     origins, direction = rays(300, 2)
-    t, normals = first_hits(SHAPES[shape], origins, direction)
+    t, normals = compute_first_hits(SHAPES[shape], origins, direction)
     hit = np.isfinite(t)
     points = origins[hit] + t[hit, None] * direction
     np.testing.assert_allclose(np.linalg.norm(normals[hit], axis=1), 1, atol=1e-12)
@@ -125,7 +125,7 @@ def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(sh
 @for_each(SHAPES)
 def test_a_hit_is_where_a_ray_first_gets_inside_and_a_miss_never_does(shape: str) -> None:
     origins, direction = rays(200, 0)
-    t, _ = first_hits(SHAPES[shape], origins, direction)
+    t, _ = compute_first_hits(SHAPES[shape], origins, direction)
     steps = np.linspace(0, 4, 2001)
     inside = INSIDE[shape](origins[:, None] + steps[:, None] * direction)  # (rays, steps)
     first = np.where(inside.any(axis=1), steps[inside.argmax(axis=1)], np.inf)

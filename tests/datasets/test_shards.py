@@ -22,7 +22,7 @@ from datasets import Image as ImageFeature
 from tests.each import for_each
 from tests.shard_files import Members, pixels, png, put, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of, shards
-from zoo.datasets.notes import notes_on
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import CorruptImage, DataError, QueryError
 
 N_TRAIN, N_VAL = 12, 6
@@ -69,13 +69,13 @@ def test_at_an_address_the_same_set_is_read_by_few_requests(folder: Path, monkey
         files.pipe_file(f"/webdataset-few/{name}", content)
     data, here = open_images("webdataset:memory://webdataset-few"), open_images(f"webdataset:{folder}")
     assert data.train.fingerprint == here.train.fingerprint and data.val.fingerprint == here.val.fingerprint
-    known, wanted, read = pixels_of(here.train), [], shards.range_of
+    known, wanted, read = pixels_of(here.train), [], shards.read_range
 
-    def counted(shard: shards.Shard, start: int, n_bytes: int) -> bytes:
+    def counted(shard: shards.ImageShard, start: int, n_bytes: int) -> bytes:
         wanted.append(n_bytes)
         return read(shard, start, n_bytes)
 
-    monkeypatch.setattr(shards, "range_of", counted)
+    monkeypatch.setattr(shards, "read_range", counted)
     np.testing.assert_array_equal(pixels_of(data.train), known)
     assert len(wanted) <= 6  # of 12 images in three shards: 1, 2, 1, 2, 2 and 4
     wanted.clear()
@@ -215,7 +215,7 @@ def test_a_parquet_column_that_may_say_groups_is_named(tmp_path: Path) -> None:
         pq.write_table(pa.table(columns | patients), tmp_path / "one.parquet")
         data = open_images(f"parquet:{tmp_path / 'one.parquet'}")
         said = "images with the same 'Patient ID' may be on both sides; a table with --group keeps them together"
-        assert (said in notes_on([data.train])) == is_said
+        assert (said in describe_decoding([data.train])) == is_said
 
 
 @for_each(
@@ -244,8 +244,8 @@ def test_names_of_shards_say_the_parts_and_which_of_several(names: str, sizes: A
         return
     data = open_images(f"webdataset:{root}")
     assert (len(data.train), len(data.val)) == sizes
-    assert [note for note in notes_on([data.train]) if "shards" in note and said not in note] == []
-    assert said in " ".join(notes_on([data.train]))
+    assert [note for note in describe_decoding([data.train]) if "shards" in note and said not in note] == []
+    assert said in " ".join(describe_decoding([data.train]))
 
 
 def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.each import for_each
 from zoo.datasets import Subset, balanced, digits_data, fraction, held_out, open_images
-from zoo.datasets.images import digest
-from zoo.datasets.subsets import normal_noise, raw_draws, uniform_draws
+from zoo.datasets.images import compute_digest
+from zoo.datasets.subsets import draw_normal_noise, draw_raw, draw_uniform
 from zoo.errors import DataError
 
-LABELS = np.repeat(np.arange(5), [40, 7, 100, 33, 20])[np.argsort(uniform_draws((1, 2), 200))]
+LABELS = np.repeat(np.arange(5), [40, 7, 100, 33, 20])[np.argsort(draw_uniform((1, 2), 200))]
 FIRST_DRAWS = [8572904877659512946, 4625405768784920320]
 FIRST_SUBSETS = "2a41711b59e56b069977bafe297d1c4f"
 
@@ -24,15 +24,15 @@ def counts(subset: Subset) -> list[int]:
 
 
 def test_the_draws_are_the_ones_they_have_always_been() -> None:
-    assert raw_draws((0,), 2).tolist() == FIRST_DRAWS
-    assert raw_draws((1, 0), 1)[0] != raw_draws((1,), 1)[0] != raw_draws((1, 0, 0), 1)[0]
-    noise = normal_noise((3,), (200, 201))
+    assert draw_raw((0,), 2).tolist() == FIRST_DRAWS
+    assert draw_raw((1, 0), 1)[0] != draw_raw((1,), 1)[0] != draw_raw((1, 0, 0), 1)[0]
+    noise = draw_normal_noise((3,), (200, 201))
     assert noise.dtype == np.float32 and abs(noise.mean()) < 0.01 and abs(noise.std() - 1) < 0.01
 
 
 def test_the_subsets_are_the_ones_they_have_always_been() -> None:
     chosen = [balanced(LABELS, 3, seed=0), fraction(LABELS, 0.1, seed=0), held_out(LABELS, 20, seed=0)]
-    assert digest([subset.indices.astype("<i8") for subset in chosen]) == FIRST_SUBSETS
+    assert compute_digest([subset.indices.astype("<i8") for subset in chosen]) == FIRST_SUBSETS
 
 
 def test_a_share_is_rounded_in_each_class_and_leaves_none_out() -> None:

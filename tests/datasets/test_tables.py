@@ -14,8 +14,8 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images
 from zoo.datasets.images import get_numbers, indicators_of
-from zoo.datasets.labels import are_measured, hint_at_numbers
-from zoo.datasets.notes import notes_on
+from zoo.datasets.labels import describe_numeric_labels, is_measurement
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import DataError, QueryError
 
 
@@ -72,11 +72,11 @@ def test_a_column_says_the_split_and_val_comes_before_test(images: Path) -> None
     data = open_images(table(images, rows(split=split)))
     assert (len(data.train), len(data.val), data.is_split_here) == (20, 10, False)
     assert data.val.names[0] == "pictures/30.png"
-    assert notes_on([data.train, data.val]) == [
+    assert describe_decoding([data.train, data.val]) == [
         "10 images of the part 'test' are left out, for there are some of 'val'"
     ]
     data = open_images(table(images, rows(part=["training"] * 30 + ["testing"] * 10)), split_column="Part")
-    assert (len(data.train), len(data.val), notes_on([data.train])) == (30, 10, [])
+    assert (len(data.train), len(data.val), describe_decoding([data.train])) == (30, 10, [])
 
 
 @for_each(
@@ -470,7 +470,7 @@ def test_folders_in_the_paths_say_the_parts_where_no_column_does(name: str, imag
     how = {"delimiter": "\t"} if name.endswith("tsv") else {}
     data = open_images(table(images, given, name=name, **how))
     assert (len(data.train), len(data.val), data.is_split_here) == (28, 12, False)
-    assert "training and test images are those of the folders in the paths" in notes_on([data.train])
+    assert "training and test images are those of the folders in the paths" in describe_decoding([data.train])
     windows = [row | {"path": row["path"].replace("/", "\\")} for row in given]
     assert len(open_images(table(images, windows, name=name, **how)).val) == 12
     said = [row | {"Usage": "test" if i < 10 else "train"} for i, row in enumerate(given)]
@@ -479,7 +479,9 @@ def test_folders_in_the_paths_say_the_parts_where_no_column_does(name: str, imag
     given[0]["path"] = "pictures/00.png"
     part = open_images(table(images, given, name=name, **how))
     assert part.is_split_here
-    assert "parts that folders in paths say were not used, for 1 of 40 paths have none" in notes_on([part.train])
+    assert "parts that folders in paths say were not used, for 1 of 40 paths have none" in describe_decoding(
+        [part.train]
+    )
 
 
 def test_paths_that_begin_with_a_slash_may_be_below_the_folder_of_images(images: Path) -> None:
@@ -505,7 +507,7 @@ def test_columns_of_1_and_minus_1_alone_are_tags_that_an_image_has_or_has_not(im
     columns = {"Smiling": ["1", "-1"] * 20, "Young": ["-1", "-1", "1", "1"] * 10}
     data = open_images(table(images, without(rows(**columns), "label")), multi_label=True)
     assert sum(indicators_of(part).sum(axis=0) for part in (data.train, data.val)).tolist() == [20, 20]
-    assert "40 cells with -1 count as 0, for the others have 1" in notes_on([data.train])
+    assert "40 cells with -1 count as 0, for the others have 1" in describe_decoding([data.train])
     for other in ("0", ""):
         columns["Young"][1] = other
         with pytest.raises(DataError, match="-1, which is uncertain"):
@@ -521,8 +523,10 @@ def test_a_second_column_that_is_called_like_labels_is_said(images: Path) -> Non
 def test_many_numbers_under_the_name_label_are_said_to_be_classes_unless_they_count_from_0_or_1_or_are_codes() -> None:
     ages, classes, codes = range(18, 90), range(100), [f"{code:05}" for code in range(115, 9000, 99)]
     said = "the 72 numbers of 'label' were taken for classes; --target number predicts them as numbers"
-    assert hint_at_numbers(dict.fromkeys(map(str, ages), 1), "label") == [said]
-    assert not hint_at_numbers(dict.fromkeys(map(str, classes), 1), "label")
+    assert describe_numeric_labels(dict.fromkeys(map(str, ages), 1), "label") == [said]
+    assert not describe_numeric_labels(dict.fromkeys(map(str, classes), 1), "label")
     for name in ("label", "postcode"):
-        assert not hint_at_numbers(dict.fromkeys(codes, 1), name) and not are_measured(dict.fromkeys(codes, 1), name)
-    assert are_measured({f"{share / 10:.1f} %": 1 for share in range(400)}, "share")
+        assert not describe_numeric_labels(dict.fromkeys(codes, 1), name) and not is_measurement(
+            dict.fromkeys(codes, 1), name
+        )
+    assert is_measurement({f"{share / 10:.1f} %": 1 for share in range(400)}, "share")

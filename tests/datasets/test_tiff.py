@@ -16,8 +16,8 @@ from tests.each import for_each
 from tests.image_files import exif, png, stored
 from tests.image_sources import made
 from zoo.datasets import open_images
-from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.notes import notes_on
+from zoo.datasets.folders import make_unlabelled_images
+from zoo.datasets.notes import describe_decoding
 from zoo.errors import CorruptImage, DataError, MissingExtra
 
 COLOURS = np.random.default_rng(3).integers(0, 256, (12, 20, 5), np.uint8)
@@ -37,11 +37,11 @@ def planes(pixels: np.ndarray) -> np.ndarray:
 
 
 def seen(path: Path, **how: Any) -> np.ndarray:
-    return np.asarray(unlabelled_images([path], **how).images[0].convert("RGB"))
+    return np.asarray(make_unlabelled_images([path], **how).images[0].convert("RGB"))
 
 
 def told(path: Path, **how: Any) -> str:
-    return "; ".join(notes_on([unlabelled_images([path], **how)]))
+    return "; ".join(describe_decoding([make_unlabelled_images([path], **how)]))
 
 
 GREY_IN_BANDS = {"photometric": "minisblack", "planarconfig": "contig"}
@@ -61,7 +61,7 @@ def test_unsigned_values_of_32_bits_do_not_become_negative(tmp_path: Path) -> No
     file = written(tmp_path / "a.tif", GREY.astype(np.uint32) * 16843009, photometric="minisblack")
     assert np.array_equal(seen(file, scale=(0, 2**32 - 1))[..., 0], GREY)
     with pytest.raises(DataError, match="--scale 0,4294967295"):
-        unlabelled_images([file])
+        make_unlabelled_images([file])
 
 
 @for_each(READ)
@@ -141,7 +141,7 @@ def test_every_source_scales_colours_of_16_bits(kind: str, tmp_path: Path) -> No
     of_16 = [deep_png(tmp_path / f"{kind}{i}", np.roll(TWELVE[..., :3], i, 1)).read_bytes() for i in range(20)]
     source = made(tmp_path / kind, kind, ["a", "b"] * 10, of_16)
     usual, scaled = open_images(source), open_images(source, scale=(0, 4095))
-    assert "--scale 0,4095" in "; ".join(notes_on([usual.train]))
+    assert "--scale 0,4095" in "; ".join(describe_decoding([usual.train]))
     assert usual.train.fingerprint != scaled.train.fingerprint
     shown = {np.asarray(image.convert("RGB")).tobytes() for image in scaled.train.images}
     assert shown <= {np.roll(RGB, i, 1).tobytes() for i in range(20)}

@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
-from tests.datasets.test_imagefiles import folder_of, stripes
+from tests.datasets.test_image_files import folder_of, stripes
 from tests.each import for_each
 from tests.image_files import png
 from tests.image_sources import encoded, made
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.images import digest
-from zoo.datasets.notes import notes_on
+from zoo.datasets.images import compute_digest
+from zoo.datasets.notes import describe_decoding
 from zoo.datasets.rgb import to_rgb
 from zoo.evaluation import load_probe
 
@@ -117,7 +117,7 @@ def test_sets_without_a_transparent_pixel_have_the_fingerprint_of_their_files(
     tmp_path = tmp_path / str(n_channels)
     data = literal_set(tmp_path / "set", n_channels)
     assert (data.train.fingerprint, data.val.fingerprint) == (train, val)
-    assert notes_on([data.train, data.val]) == [] and data.train.reading.as_dict()["background"] is None
+    assert describe_decoding([data.train, data.val]) == [] and data.train.reading.as_dict()["background"] is None
     assert open_images(tmp_path / "set", background="black").train.fingerprint == train
     pixels = np.full((6, 5, 4), 255, np.uint8)
     pixels[0, 0, 3] = 254
@@ -128,8 +128,8 @@ def test_sets_without_a_transparent_pixel_have_the_fingerprint_of_their_files(
     dropped = found["drop"]
     assert dropped.contents is not None
     parts = ["folder", "a", "b", *dropped.names, dropped.labels.astype("<i8"), dropped.contents.astype("<u8")]
-    assert dropped.fingerprint == digest(parts)  # so that features from before are found again
-    assert notes_on([found["white"]]) == [
+    assert dropped.fingerprint == compute_digest(parts)  # so that features from before are found again
+    assert describe_decoding([found["white"]]) == [
         "1 image has transparent parts, shown over white (--background COLOUR, or drop)"
     ]
 

@@ -13,13 +13,13 @@ import torch
 
 from tests.conftest import REPOSITORY, Run
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import ImageSet, pixels_of, shapes
-from zoo.datasets.recipes import Recipe, recipe_of
-from zoo.datasets.views import drawn_images, rotations_of, view_preprocess, views_of
+from zoo.datasets.recipes import AugmentationRecipe, build_recipe
+from zoo.datasets.views import build_view_preprocess, draw_image_positions, make_rotations, make_views
 from zoo.encoders.preprocess import build_preprocess
 
-CARD = catalogue()["pocket_simclr_rn_shapes"]
+CARD = load_catalogue()["pocket_simclr_rn_shapes"]
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def images() -> ImageSet:
 
 
 @pytest.fixture(scope="module")
-def recipe() -> Recipe:
-    return replace(recipe_of(CARD), size_px=8, resize_px=8)
+def recipe() -> AugmentationRecipe:
+    return replace(build_recipe(CARD), size_px=8, resize_px=8)
 
 
 def bytes_of(views: ImageSet, numbers: Sequence[int] | None = None) -> dict[str, bytes]:
@@ -37,8 +37,8 @@ def bytes_of(views: ImageSet, numbers: Sequence[int] | None = None) -> dict[str,
     return {views.names[number]: views.images[number].tobytes() for number in chosen}
 
 
-def test_row_iq_plus_j_is_view_j_of_image_i(images: ImageSet, recipe: Recipe) -> None:
-    views = views_of(images, recipe, q=3)
+def test_row_iq_plus_j_is_view_j_of_image_i(images: ImageSet, recipe: AugmentationRecipe) -> None:
+    views = make_views(images, recipe, q=3)
     assert len(views) == 36 and views.labels.tolist() == np.repeat(np.arange(12), 3).tolist()
     assert views.names[7] == f"{images.names[2]}#view1" and views.classes == tuple(images.names)
     assert (views.name, views.split) == ("shapes-4-classes-32px", "train pretraining-augmented")
@@ -47,28 +47,28 @@ def test_row_iq_plus_j_is_view_j_of_image_i(images: ImageSet, recipe: Recipe) ->
 
 
 def test_a_view_depends_neither_on_other_images_nor_on_the_order_nor_on_who_comes_first(
-    images: ImageSet, recipe: Recipe
+    images: ImageSet, recipe: AugmentationRecipe
 ) -> None:
-    whole = views_of(images, recipe, q=3)
+    whole = make_views(images, recipe, q=3)
     expected = bytes_of(whole)
     assert bytes_of(whole, [35, 3, 4, 0, 35, 1]) == {name: expected[name] for name in bytes_of(whole, [0, 1, 3, 4, 35])}
-    backwards = views_of(images.subset(np.arange(12)[::-1].copy(), split="train"), recipe, q=3)
+    backwards = make_views(images.subset(np.arange(12)[::-1].copy(), split="train"), recipe, q=3)
     assert bytes_of(backwards) == expected and backwards.fingerprint != whole.fingerprint
-    some = views_of(images.subset([5, 2], split="train"), recipe, q=3)
+    some = make_views(images.subset([5, 2], split="train"), recipe, q=3)
     assert bytes_of(some).items() <= expected.items()
 
 
-def test_what_makes_other_views_makes_another_fingerprint(images: ImageSet, recipe: Recipe) -> None:
-    usual = views_of(images, recipe, n=4, q=3, seed=0).fingerprint
+def test_what_makes_other_views_makes_another_fingerprint(images: ImageSet, recipe: AugmentationRecipe) -> None:
+    usual = make_views(images, recipe, n=4, q=3, seed=0).fingerprint
     for what in ("q", "n", "seed"):
-        assert views_of(images, recipe, **({"n": 4, "q": 3, "seed": 0} | {what: 5})).fingerprint != usual
-    assert views_of(images, replace(recipe, augmentations=("flip",)), n=4, q=3, seed=0).fingerprint != usual
+        assert make_views(images, recipe, **({"n": 4, "q": 3, "seed": 0} | {what: 5})).fingerprint != usual
+    assert make_views(images, replace(recipe, augmentations=("flip",)), n=4, q=3, seed=0).fingerprint != usual
 
 
 def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(
-    images: ImageSet, recipe: Recipe, run_apart: Run, tmp_path: Path
+    images: ImageSet, recipe: AugmentationRecipe, run_apart: Run, tmp_path: Path
 ) -> None:
-    both = views_of(images, recipe, n=4, q=2), rotations_of(images, n=2)
+    both = make_views(images, recipe, n=4, q=2), make_rotations(images, n=2)
     here = [bytes_of(views) for views in both]  # computed before they are pickled
     again = pickle.loads(pickle.dumps(both))
     assert [bytes_of(views) for views in again] == here
@@ -85,21 +85,21 @@ def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(
 
 
 def test_turned_images_are_turned_by_quarters_to_the_last_pixel(images: ImageSet) -> None:
-    turned = rotations_of(images, n=3, seed=1)
-    chosen = drawn_images(images, 3, seed=1)
+    turned = make_rotations(images, n=3, seed=1)
+    chosen = draw_image_positions(images, 3, seed=1)
     assert len(turned) == 12 and turned.labels.tolist() == [0, 1, 2, 3] * 3
     assert turned.classes[1] == "90 degrees" and turned.names[2] == f"{images.names[chosen[0]]}#180"
     pixels = pixels_of(turned).reshape(3, 4, 32, 32, 3)
     sources = pixels_of(images)[chosen]
     for turns in range(4):
         assert np.array_equal(pixels[:, turns], np.rot90(sources, turns, axes=(1, 2)))
-    assert turned.fingerprint != rotations_of(images, n=3, seed=2).fingerprint
+    assert turned.fingerprint != make_rotations(images, n=3, seed=2).fingerprint
 
 
 @for_each(["pocket_simclr_rn_shapes", "dino_vitS16", "clip_vitB32"])
 def test_the_preprocessing_of_views_is_the_encoders_without_resize_and_crop(name: str) -> None:
-    preprocess = catalogue()[name].preprocess
+    preprocess = load_catalogue()[name].preprocess
     same_size = replace(preprocess, resize_px=32, crop_px=32)
     image = shapes(classes=2, train=2, val=2).train.images[0]
-    assert torch.equal(view_preprocess(catalogue()[name])(image), build_preprocess(same_size)(image))
-    assert pickle.loads(pickle.dumps(view_preprocess(catalogue()[name])))(image).shape == (3, 32, 32)
+    assert torch.equal(build_view_preprocess(load_catalogue()[name])(image), build_preprocess(same_size)(image))
+    assert pickle.loads(pickle.dumps(build_view_preprocess(load_catalogue()[name])))(image).shape == (3, 32, 32)

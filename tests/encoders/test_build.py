@@ -13,13 +13,13 @@ import torch
 
 from tests.each import for_each
 from tests.encoder_checks import random_images
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import NOT_APPLICABLE, EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.errors import BuildError
 
-RESNET = catalogue()["simclr_rn50"]
-TRANSFORMER = catalogue()["dino_vitS16_last"]
+RESNET = load_catalogue()["simclr_rn50"]
+TRANSFORMER = load_catalogue()["dino_vitS16_last"]
 
 
 def architecture(card: EncoderCard, **changes: Any) -> EncoderCard:
@@ -37,9 +37,9 @@ def flat(encoder: Encoder) -> torch.Tensor:
 def test_keys_are_those_of_the_library_behind_one_prefix() -> None:
     assert "backbone.layer1.0.conv1.weight" in build_encoder(RESNET, device="meta").state_dict()
     assert "backbone.blocks.0.attn.qkv.weight" in build_encoder(TRANSFORMER, device="meta").state_dict()
-    last_block = build_encoder(catalogue()["init_rn50_d4096"], device="meta").state_dict()
+    last_block = build_encoder(load_catalogue()["init_rn50_d4096"], device="meta").state_dict()
     assert "backbone.avgpool.0.conv3.weight" in last_block
-    quantised = build_encoder(catalogue()["lossyless_vitb32_b01"], device="meta").state_dict()
+    quantised = build_encoder(load_catalogue()["lossyless_vitb32_b01"], device="meta").state_dict()
     assert {key for key in quantised if not key.startswith("backbone.")} == {
         "pooling.scaling",
         "pooling.biasing",
@@ -106,7 +106,7 @@ def test_an_encoder_evaluates_without_gradients_unless_they_are_asked_for() -> N
 
 @for_each(["dino_vitS16_extractB", "lossyless_vitb32_b01", "byol_rn50_bs4096"])
 def test_an_encoder_survives_pickling(name: str) -> None:
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     encoder = build_encoder(card, device="meta")
     again = pickle.loads(pickle.dumps(encoder))
     assert again(torch.empty(2, 3, 224, 224, device="meta")).shape == (2, card.representation.dim)
@@ -121,7 +121,7 @@ import sys
 for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
     del sys.modules[name]
 sys.modules["timm"] = None
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
 from zoo.errors import MissingExtra
 build_encoder(catalogue()["simclr_rn50"], device="meta")

@@ -11,12 +11,12 @@ import torch
 from tests.each import for_each
 from tests.encoder_checks import blocks_that_pass_on, reduced_transformer
 from tests.meta import KnownShapes
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS
-from zoo.loading import weights_sources
-from zoo.weights.places import source
+from zoo.loading import list_weights_sources
+from zoo.weights.locations import resolve_source
 
 
 def same_network() -> dict[str, list[list[EncoderCard]]]:
@@ -25,7 +25,7 @@ def same_network() -> dict[str, list[list[EncoderCard]]]:
     Cards that share both are built once; of those that share the network, the first alone runs it as a whole.
     """
     groups: dict[str, dict[str, list[EncoderCard]]] = defaultdict(lambda: defaultdict(list))
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         architecture = card.architecture
         network = architecture.backbone, sorted(architecture.options.items()), card.preprocess.crop_px
         groups[repr(network)][repr(card.representation)].append(card)
@@ -67,9 +67,9 @@ def check_network(cards: list[EncoderCard], encoder: Encoder, *, n_run: int) -> 
 def check_places(card: EncoderCard, encoder: Encoder) -> None:
     places = [] if card.is_untrained else [card.weights.url, *card.weights.mirrors, *card.weights.companions]
     assert not any(isinstance(place, Missing) for place in places)
-    kinds = {(place.startswith(("shipped:", "package:")), source(place).kind) for place in places}
+    kinds = {(place.startswith(("shipped:", "package:")), resolve_source(place).kind) for place in places}
     assert kinds <= {(True, "path"), (False, "http"), (False, "hub")}, card.id
-    found = weights_sources(card, encoder)
+    found = list_weights_sources(card, encoder)
     assert bool(found) == (not card.is_untrained), card.id
     assert {choice.layout for choice in found} <= LAYOUTS.keys()
 
@@ -91,7 +91,7 @@ SMALL_MEMBERS = [
 
 @for_each(SMALL_MEMBERS)
 def test_a_member_of_every_family_runs_at_the_size_of_its_card(name: str) -> None:
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     if card.architecture.family == "vit":
         card = reduced_transformer(card, depth=5, width=192)
     px = card.preprocess.crop_px

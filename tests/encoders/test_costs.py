@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
-from zoo.cards.costs import Cost, cost_of
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import Cost, find_cost
 from zoo.encoders import build_encoder, costs
 from zoo.encoders.costs import (
-    Rates,
-    computed_cost,
-    cost_here,
-    cost_of_network,
-    expected_images_per_second,
-    followed,
-    rates_of,
+    DeviceRates,
+    compute_card_cost,
+    compute_network_cost,
+    estimate_images_per_second,
+    get_device_rates,
+    obtain_cost,
+    track_memory,
 )
 from zoo.errors import BuildError, QueryError
 
@@ -56,7 +56,7 @@ def test_operations_of_convolutions_and_products_are_two_a_multiplication() -> N
     network = nn.Sequential(
         nn.Conv2d(3, 5, 3, padding=1, bias=False), nn.Flatten(), nn.Linear(5 * 8 * 8, 7, bias=False)
     )
-    cost = cost_of_network(on_meta(network), 8)
+    cost = compute_network_cost(on_meta(network), 8)
     assert cost.gflops == round((2 * 3 * 3 * 3 * 5 * 64 + 2 * 5 * 64 * 7) / 1e9, 6)
     assert cost.parameter_bytes == FLOAT * (5 * 3 * 9 + 7 * 5 * 64)
     assert (cost.px, cost.n_operations) == (8, 2)  # a view is no operation
@@ -64,7 +64,7 @@ def test_operations_of_convolutions_and_products_are_two_a_multiplication() -> N
 
 def test_attention_is_one_operation_that_writes_no_weights() -> None:
     px, n = 12, 144
-    cost = cost_of_network(on_meta(Attention()), px)
+    cost = compute_network_cost(on_meta(Attention()), px)
     assert cost.gflops == round(2 * (2 * n * n * 3) / 1e9, 6)
     assert cost.activation_bytes < FLOAT * n * n  # which the weights of a single image would take
     assert cost.activation_bytes >= FLOAT * 2 * 3 * n  # images and output
@@ -73,9 +73,11 @@ def test_attention_is_one_operation_that_writes_no_weights() -> None:
 def test_memory_is_what_is_alive_at_once() -> None:
     image = FLOAT * 3 * 4 * 4
     chain = nn.Sequential(*(nn.Conv2d(3, 3, 1, bias=False) for _ in range(5)))
-    assert cost_of_network(on_meta(chain), 4).activation_bytes == 3 * image  # the images, what is read, what is written
+    assert (
+        compute_network_cost(on_meta(chain), 4).activation_bytes == 3 * image
+    )  # the images, what is read, what is written
     # Images, kept, the second's output and the third's; the second's goes before the sum comes.
-    assert cost_of_network(on_meta(Residual()), 4).activation_bytes == 4 * image
+    assert compute_network_cost(on_meta(Residual()), 4).activation_bytes == 4 * image
 
 
 def test_what_does_not_grow_with_the_batch_stands_by_itself() -> None:
@@ -88,31 +90,31 @@ def test_what_does_not_grow_with_the_batch_stands_by_itself() -> None:
             bias = self.table * 2
             return images.flatten(1) + bias[:1]
 
-    cost = cost_of_network(on_meta(Biased()), 4)
+    cost = compute_network_cost(on_meta(Biased()), 4)
     assert cost.fixed_bytes == FLOAT * 10 * 48
     assert cost.activation_bytes == FLOAT * 2 * 48
 
 
 def test_a_network_outside_the_table_is_computed_and_one_that_cannot_be_built_is_not_known() -> None:
-    card = catalogue()["pocket_init_vit"]
+    card = load_catalogue()["pocket_init_vit"]
     larger = replace(card, preprocess=replace(card.preprocess, crop_px=64))
-    assert cost_of(larger) is None
-    network = computed_cost(card)
-    found = cost_here(larger)
+    assert find_cost(larger) is None
+    network = compute_card_cost(card)
+    found = obtain_cost(larger)
     assert found is None or found.gflops > network.gflops  # positions may be for one size alone
     nobody = replace(card, architecture=replace(card.architecture, backbone="zoo:nothing"))
-    assert cost_here(nobody) is None
+    assert obtain_cost(nobody) is None
     with pytest.raises(BuildError, match="zoo:nothing"):
-        computed_cost(nobody)
+        compute_card_cost(nobody)
 
 
 @for_each(["pocket_init_rn", "pocket_init_vit", "sup_efficientnet_lite0"])
 def test_the_table_has_what_is_computed_and_its_memory_is_that_of_a_real_run(name: str) -> None:
-    card = catalogue()[name]
-    cost, encoder = computed_cost(card), build_encoder(card, device="cpu")
-    assert cost == cost_of(card) == cost_here(card)
+    card = load_catalogue()[name]
+    cost, encoder = compute_card_cost(card), build_encoder(card, device="cpu")
+    assert cost == find_cost(card) == obtain_cost(card)
     for n in (1, 2, 5):
-        real = followed(encoder, torch.zeros(n, 3, cost.px, cost.px)).peak_bytes
+        real = track_memory(encoder, torch.zeros(n, 3, cost.px, cost.px)).peak_bytes
         # On the meta device batch norms also give back two statistics a channel, and up to 1,280 channels are here.
         assert real <= cost.fixed_bytes + n * cost.activation_bytes <= real + 2 * FLOAT * 1280
 
@@ -128,36 +130,36 @@ def test_rates_are_timed_once_a_device_and_kept_for_a_day(tmp_path: Path, monkey
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
     timed = []
 
-    def calibrated(device: torch.device) -> Rates:
+    def calibrated(device: torch.device) -> DeviceRates:
         timed.append(str(device))
-        return Rates(0.1, 1e-3, 0.01)
+        return DeviceRates(0.1, 1e-3, 0.01)
 
-    monkeypatch.setattr(costs, "calibrated", calibrated)
+    monkeypatch.setattr(costs, "calibrate_device", calibrated)
     cost = Cost(224, 2.0, parameter_bytes=1, activation_bytes=1, fixed_bytes=0, written_bytes=1000, n_operations=30)
     expected = 1 / (0.1 * 2 + 1e-3 * 1000 + 0.01 * 30 / 10)
-    assert expected_images_per_second(cost, "cpu", batch_size=10) == pytest.approx(expected)
-    assert expected_images_per_second(cost, "cpu", batch_size=10) == pytest.approx(expected)
+    assert estimate_images_per_second(cost, "cpu", batch_size=10) == pytest.approx(expected)
+    assert estimate_images_per_second(cost, "cpu", batch_size=10) == pytest.approx(expected)
     assert timed == ["cpu"]
     (kept,) = (tmp_path / "rates-1").iterdir()
     kept.write_text("{")
-    rates_of("cpu")
+    get_device_rates("cpu")
     yesterday = kept.stat().st_mtime - 100_000
     os.utime(kept, (yesterday, yesterday))
-    rates_of("cpu")
+    get_device_rates("cpu")
     assert timed == ["cpu"] * 3
     with pytest.raises(QueryError, match="Speeds on 'cuda:99' cannot be timed here"):
-        rates_of("cuda:99")
+        get_device_rates("cuda:99")
 
 
 @for_each(list(costs._REFERENCES))
 def test_costs_of_the_networks_that_are_timed_are_what_is_counted(backbone: str) -> None:
     kept = costs._REFERENCES[backbone]
-    assert cost_of_network(on_meta(costs._reference(backbone)), kept.px) == kept
+    assert compute_network_cost(on_meta(costs._reference(backbone)), kept.px) == kept
 
 
 @pytest.mark.slow
 def test_a_device_can_be_timed() -> None:
-    rates = costs.calibrated("cpu", seconds=0.01)
+    rates = costs.calibrate_device("cpu", seconds=0.01)
     assert rates.s_per_gflop + rates.s_per_written_byte > 0
     assert min(rates.s_per_gflop, rates.s_per_written_byte) >= 0
     assert rates.s_per_operation > 0

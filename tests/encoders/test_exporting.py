@@ -15,7 +15,7 @@ import torch
 import zoo
 from zoo.encoders.encoder import Encoder
 from zoo.errors import QueryError, StoreError
-from zoo.features.store import weights_hash
+from zoo.features.store import hash_weights
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 NAME = "pocket_simclr_vit_shapes"
@@ -43,7 +43,7 @@ def test_a_model_gives_the_features_of_any_number_of_images_and_says_how_they_ar
     card = zoo.card(name)
     how = json.loads(about["preprocess"])
     assert (about["encoder"], about["pooling"]) == (card.id, card.representation.layer)
-    assert about["weights_hash"] == weights_hash(encoder)
+    assert about["weights_hash"] == hash_weights(encoder)
     assert (json.loads(about["dim"]), json.loads(about["px"])) == (encoder.dim, px)
     assert (how["mean"], how["std"]) == (list(card.preprocess.mean), list(card.preprocess.std))
     assert (how["resize_px"], how["crop_px"], how["interpolation"]) == (px, px, "bilinear")
@@ -55,7 +55,7 @@ def test_an_encoder_that_is_being_trained_stays_as_it_is(tmp_path: Path) -> None
         encoder.backbone.norm.bias.add_(1)
     images = torch.randn(2, 3, 32, 32)
     found, about = run(encoder.to_onnx(tmp_path / "encoder.onnx"), images)
-    assert encoder.training and about["weights_hash"] == weights_hash(encoder)
+    assert encoder.training and about["weights_hash"] == hash_weights(encoder)
     np.testing.assert_allclose(found, encoder.eval()(images).detach().numpy(), rtol=1e-3, atol=1e-4)
 
 
@@ -81,11 +81,11 @@ class Forgetful(torch.nn.Module):
 
 
 def test_a_model_that_gives_other_features_is_not_written(tmp_path: Path) -> None:
-    from zoo.encoders.exporting import facts_of, write_onnx
+    from zoo.encoders.exporting import collect_export_facts, write_onnx
 
     network = Forgetful(zoo.load(NAME)[0]).eval()
     with pytest.raises(QueryError, match=rf"The ONNX model of '{NAME}' is off by 0\.01"):
-        write_onnx(network, facts_of(network), tmp_path / "encoder.onnx", output="features")
+        write_onnx(network, collect_export_facts(network), tmp_path / "encoder.onnx", output="features")
     assert not list(tmp_path.iterdir())
 
 

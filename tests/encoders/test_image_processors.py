@@ -15,10 +15,10 @@ from torch import Tensor
 from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import Preprocess
-from zoo.datasets.dense import aligned
-from zoo.datasets.views import view_preprocess
+from zoo.datasets.dense import align_map
+from zoo.datasets.views import build_view_preprocess
 from zoo.encoders.image_processors import derive_preprocess
 from zoo.encoders.preprocess import build_preprocess
 from zoo.encoders.sizes import preprocess_at
@@ -157,7 +157,7 @@ def test_what_the_zoo_cannot_do_with_an_image_is_refused(name: str, settings: di
 
 
 def test_a_crop_rounded_down_is_that_of_maps_workers_and_other_sizes() -> None:
-    down = replace(catalogue()["dino_vitS16"].preprocess, resize_px=256, crop_px=225, crop_rounding="down")
+    down = replace(load_catalogue()["dino_vitS16"].preprocess, resize_px=256, crop_px=225, crop_rounding="down")
     image = picture(256, 256)
     whole = build_preprocess(replace(down, crop_px=256))(image)
     cut = build_preprocess(down)(image)
@@ -165,19 +165,19 @@ def test_a_crop_rounded_down_is_that_of_maps_workers_and_other_sizes() -> None:
     assert torch.equal(pickle.loads(pickle.dumps(build_preprocess(down)))(image), cut)
     assert torch.equal(build_preprocess(down, fast_resize=True)(image), cut)
     columns = np.broadcast_to(np.arange(256.0), (256, 256))[..., None]
-    assert aligned(columns, np.ones((256, 256), bool), down)[0][0, 0, 0] == 15
+    assert align_map(columns, np.ones((256, 256), bool), down)[0][0, 0, 0] == 15
     assert preprocess_at(down, 450).crop_rounding == "down"
 
 
 def test_channels_in_another_order_are_so_in_every_preprocessing() -> None:
-    plain = catalogue()["dino_vitS16"].preprocess
+    plain = load_catalogue()["dino_vitS16"].preprocess
     flipped = replace(plain, channels="BGR")
     image = picture(300, 260)
     for fast in (False, True):
         ours = build_preprocess(flipped, fast_resize=fast)(image)
         assert torch.equal(ours, build_preprocess(plain, fast_resize=fast)(image)[[2, 1, 0]])
-    card = catalogue()["dino_vitS16"]
-    of_views: list[Tensor] = [view_preprocess(replace(card, preprocess=one))(image) for one in (plain, flipped)]
+    card = load_catalogue()["dino_vitS16"]
+    of_views: list[Tensor] = [build_view_preprocess(replace(card, preprocess=one))(image) for one in (plain, flipped)]
     assert torch.equal(of_views[1], of_views[0][[2, 1, 0]])
     assert plain.hashed.keys() == {"resize_px", "crop_px", "interpolation", "mean", "std", "fit"}
     assert flipped.hashed["channels"] == "BGR"

@@ -17,16 +17,16 @@ import zoo
 from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, random_images, relative_difference, with_random_statistics
 from tests.meta import KnownShapes
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import Transformer, network_of
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import Transformer, infer_network
 from zoo.cards.schema import LAYERS, EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.blocks import block_means, has_tokens
-from zoo.encoders.encoder import patch_average, pooled, tokens_of_blocks
+from zoo.encoders.blocks import compute_block_means, has_tokens
+from zoo.encoders.encoder import apply_backbone, average_patch_tokens, join_block_tokens
 from zoo.encoders.resnet import BACKBONES as RESNETS
-from zoo.encoders.resnet import torchvision_resnet
+from zoo.encoders.resnet import build_torchvision_resnet
 from zoo.encoders.timm_models import BACKBONES as OF_TIMM
-from zoo.encoders.transformers_models import transformers_model
+from zoo.encoders.transformers_models import build_transformers_model
 from zoo.errors import DataError, QueryError
 
 WIDTHS = {  # channels of maps whose mean passes more layers, or none, before it is the features
@@ -47,7 +47,7 @@ WIDTHS = {  # channels of maps whose mean passes more layers, or none, before it
 def networks() -> Iterator[EncoderCard]:
     """One card of each network."""
     seen = set()
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         options, reads_tokens = (
             sorted(card.architecture.options.items()),
             bool(LAYERS[card.representation.layer].tokens),
@@ -60,7 +60,7 @@ def networks() -> Iterator[EncoderCard]:
 
 @for_each(networks(), name=lambda card: card.id)
 def test_every_encoder_of_the_catalogue_has_maps(card: EncoderCard) -> None:
-    px, network = card.preprocess.crop_px, network_of(card)
+    px, network = card.preprocess.crop_px, infer_network(card)
     with KnownShapes():
         encoder = build_encoder(card, device="meta")
         images = torch.empty(2, 3, px, px, device="meta")
@@ -102,7 +102,7 @@ def of_zoo(constructor: str, **options: Any) -> Callable[[], Any]:
 
 def of_transformers(model_type: str, **options: Any) -> Callable[[], Any]:
     sizes = {"hidden_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3, "patch_size": 8}
-    return lambda: transformers_model(model_type, **(options if model_type == "convnext" else sizes | options))[0]
+    return lambda: build_transformers_model(model_type, **(options if model_type == "convnext" else sizes | options))[0]
 
 
 NARROW: dict[str, Any] = {"embed_dim": 48, "depth": 3, "num_heads": 3}
@@ -112,7 +112,7 @@ ALEXNET = partial(Kind, within=1)
 TOKENS = partial(Kind, px=80, block=1, at="blocks.1", gives="tokens", norm="norm", n_prefix=1)
 SWIN, PATCH16 = "swin_tiny_patch4_window7_224", "vit_tiny_patch16_224"
 KINDS = {
-    "torchvision's ResNet": STAGED(build=lambda: torchvision_resnet("resnet18")[0], px=128),
+    "torchvision's ResNet": STAGED(build=lambda: build_torchvision_resnet("resnet18")[0], px=128),
     "small ResNet": STAGED(
         build=of_zoo("resnet_small", width=8, n_blocks=2, dim=16, last_width=12), px=32, block=4, at="layer3.0"
     ),
@@ -222,7 +222,7 @@ def small(kind: Kind) -> Encoder:
             parameter[..., side // 2, side // 2] *= 10
         elif any(mixer in name for mixer in ("attn", "attention", ".mix.", ".se.")):
             parameter *= 0.1
-    return Encoder(backbone, pooled, dim=1)
+    return Encoder(backbone, apply_backbone, dim=1)
 
 
 @for_each(KINDS)
@@ -245,7 +245,7 @@ def test_a_map_of_every_kind_has_each_place_where_it_is_and_the_mean_that_is_poo
         assert relative_difference(encoder(images), means) < SAME
     if has_tokens(encoder.backbone):
         backbone: Any = encoder.backbone
-        assert relative_difference(patch_average(backbone, images), backbone.fc_norm(means)) < SAME
+        assert relative_difference(average_patch_tokens(backbone, images), backbone.fc_norm(means)) < SAME
 
 
 @contextmanager
@@ -281,7 +281,7 @@ def test_the_map_of_a_block_is_what_that_block_gives(name: str) -> None:
             patches = sum(patches.chunk(3, dim=2)) / 3
         expected = patches.reshape(found.shape)
     assert relative_difference(expected, found) < SAME
-    read = partial(tokens_of_blocks, words=("avg",)) if kind.norm else block_means
+    read = partial(join_block_tokens, words=("avg",)) if kind.norm else compute_block_means
     means = backbone.fc_norm(found.mean(dim=(2, 3))) if kind.norm else found.mean(dim=(2, 3))
     assert relative_difference(read(backbone, images, blocks=(block,)), means) < SAME
     assert torch.equal(encoder.maps(images, block - len(blocks_of(encoder))), found)
@@ -325,17 +325,17 @@ def test_maps_belong_to_the_network_whatever_features_are_taken() -> None:
 
 def test_rows_and_columns_of_images_that_are_no_squares_are_counted() -> None:
     def shape(backbone: Any, height: int, width: int) -> tuple[int, ...]:
-        maps: Tensor = Encoder(backbone.eval(), pooled, dim=1).maps(random_images(1, 128)[..., :height, :width])
+        maps: Tensor = Encoder(backbone.eval(), apply_backbone, dim=1).maps(random_images(1, 128)[..., :height, :width])
         return tuple(maps.shape[2:])
 
-    assert shape(torchvision_resnet("resnet18")[0], 64, 128) == (2, 4)
+    assert shape(build_torchvision_resnet("resnet18")[0], 64, 128) == (2, 4)
     vit = timm.create_model(PATCH16, num_classes=0, dynamic_img_size=True, dynamic_img_pad=True, **NARROW)
     assert (shape(vit, 48, 112), shape(vit, 128, 33)) == ((3, 7), (8, 3))
     network = of_transformers("dinov2", image_size=40)()
     network.interpolates_positions = True
     assert shape(network, 31, 71) == (3, 8)
     with torch.device("meta"):  # 64 columns, as many as channels of other maps
-        wide = Encoder(timm.create_model("cspresnet50w", num_classes=0), pooled, dim=1)
+        wide = Encoder(timm.create_model("cspresnet50w", num_classes=0), apply_backbone, dim=1)
         assert wide.maps(torch.empty(1, 3, 256, 256), 0).shape == (1, 128, 64, 64)
     assert shape(of_timm(SWIN, strict_img_size=False, **WINDOWS)(), 64, 128) == (2, 4)
 
@@ -389,7 +389,7 @@ def test_blocks_that_are_not_there_are_refused(layer: Any) -> None:
 
 
 def test_networks_without_maps_say_so() -> None:
-    own = Encoder(nn.Flatten(), pooled, dim=3 * 64)
+    own = Encoder(nn.Flatten(), apply_backbone, dim=3 * 64)
     with pytest.raises(
         QueryError, match=r"has no maps: its backbone, a Flatten, has neither .*; take another encoder\."
     ):
@@ -403,6 +403,6 @@ def test_networks_without_maps_say_so() -> None:
         ("twins_svt_small", 224, 0, "blocks of a Twins do not run as"),
     ):
         with torch.device("meta"):
-            network = Encoder(timm.create_model(name, num_classes=0), pooled, dim=1)
+            network = Encoder(timm.create_model(name, num_classes=0), apply_backbone, dim=1)
             with pytest.raises(QueryError, match=why):
                 network.maps(torch.empty(1, 3, px, px), layer)

@@ -15,21 +15,21 @@ from safetensors.torch import load_file
 import zoo
 from tests.cli_runner import document, run
 from tests.each import for_each
-from tests.weights.test_care import folders
-from zoo.cards.catalogue import catalogue
+from tests.weights.test_maintenance import folders
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.datasets import open_images
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.weights import lock
-from zoo.weights.places import is_shipped, source
+from zoo.weights.locations import is_shipped, resolve_source
 
 __all__ = ["folders"]  # a fixture: a cache and a folder of the user's own, both empty
 
-POCKET = [card for card in catalogue().values() if card.family == "pocket"]
+POCKET = [card for card in load_catalogue().values() if card.family == "pocket"]
 TRAINED = [card for card in POCKET if not card.is_untrained]
-FOLDER = content_folder("metadata") / "pocket"
+FOLDER = get_content_folder("metadata") / "pocket"
 ONE = "pocket_simclr_rn_shapes"
 for_each_card = for_each(TRAINED, name=lambda card: card.id)
 
@@ -77,10 +77,10 @@ def test_the_lock_file_of_an_experiment_has_the_place_and_that_of_the_user_has_n
     folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zoo.load(ONE)
-    assert [path for path in lock.lock_files() if path.exists()] == []
+    assert [path for path in lock.list_lock_files() if path.exists()] == []
     monkeypatch.setenv("ZOO_LOCK", str(tmp_path / "experiment.lock"))
     zoo.load(ONE)
-    weights = catalogue()[ONE].weights
+    weights = load_catalogue()[ONE].weights
     line = (tmp_path / "experiment.lock").read_text().splitlines()[-1]
     assert line == f"sha256:{weights.sha256} {weights.size_bytes} {weights.url}"
 
@@ -91,7 +91,7 @@ def test_a_file_that_was_changed_is_refused(folders: Path, tmp_path: Path, monke
     content = bytearray((FOLDER / copy.name).read_bytes())
     content[-1] ^= 1
     copy.write_bytes(content)
-    monkeypatch.setattr("zoo.weights.places.content_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("zoo.weights.locations.get_content_folder", lambda name: tmp_path / name)
     with pytest.raises(WeightsRefused, match=f"shipped:pocket/{ONE}.*has the sha256"):
         zoo.load(ONE)
     copy.unlink()
@@ -103,12 +103,12 @@ def test_a_file_that_was_changed_is_refused(folders: Path, tmp_path: Path, monke
 def test_a_place_that_leads_out_of_the_content_is_refused(place: str) -> None:
     assert is_shipped(place)
     with pytest.raises(QueryError, match="names no file that comes with the zoo"):
-        source(place)
+        resolve_source(place)
 
 
 def test_the_verbs_of_the_command_know_them(folders: Path, tmp_path: Path) -> None:
     (had,) = document("get", ONE, "--dry-run")["encoders"]
-    assert (had["state"], had["size_bytes"]) == ("to fetch", catalogue()[ONE].weights.size_bytes)
+    assert (had["state"], had["size_bytes"]) == ("to fetch", load_catalogue()[ONE].weights.size_bytes)
     states = [document("get", ONE)["encoders"][0]["state"] for _ in range(2)]
     assert states == ["fetched", "there"]
     assert document("verify", ONE)["sound"]
@@ -126,7 +126,7 @@ def test_its_features_serve_better_than_random_ones(name: str) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    card, digits = catalogue()[name], open_images("digits")
+    card, digits = load_catalogue()[name], open_images("digits")
     assert card.pretraining.dataset == digits.name
     trained, preprocess = zoo.load(name)
     train, val = (torch.stack([preprocess(image) for image in part.images]) for part in (digits.train, digits.val))

@@ -19,14 +19,14 @@ from transformers.image_processing_utils import BaseImageProcessor
 
 from tests.each import for_each
 from tests.published import EARLY
-from zoo import drift
-from zoo.cards.catalogue import catalogue
+from zoo import regression_check
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import Preprocess
 from zoo.encoders.preprocess import build_preprocess
-from zoo.features.store import preprocess_hash
+from zoo.features.store import hash_preprocess
 
 PUBLISHED = list(dict.fromkeys(card.preprocess for card in EARLY))
-USUAL = catalogue()["simclr_rn50"].preprocess
+USUAL = load_catalogue()["simclr_rn50"].preprocess
 MODES = ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"]
 
 
@@ -103,7 +103,7 @@ def test_an_image_is_treated_as_the_sources_of_medicine_and_biology_treat_it(nam
         expected = theirs(image, return_tensors="pt")["pixel_values"][0]
     else:
         expected = theirs(image)
-    difference = (build_preprocess(catalogue()[name].preprocess)(image) - expected).abs().max()
+    difference = (build_preprocess(load_catalogue()[name].preprocess)(image) - expected).abs().max()
     assert difference < (1 / 255 / 0.26 if "bioclip" in name else 1e-5)  # a level of 8 bits, to which Pillow rounds
 
 
@@ -113,7 +113,7 @@ def test_a_squashed_image_is_whole(resize_px: int, size: tuple[int, int]) -> Non
     image = noise(*size)
     assert torch.equal(build_preprocess(squashed)(image), classic(squashed)(image))
     assert torch.equal(pickle.loads(pickle.dumps(build_preprocess(squashed)))(image), classic(squashed)(image))
-    assert preprocess_hash(build_preprocess(squashed)) != preprocess_hash(
+    assert hash_preprocess(build_preprocess(squashed)) != hash_preprocess(
         build_preprocess(replace(squashed, fit="crop"))
     )
 
@@ -138,7 +138,7 @@ def test_shades_of_16_bits_and_of_floating_point_stay_what_they_are() -> None:
 
 def test_a_preprocessing_has_the_hash_it_has_always_had() -> None:
     preprocess = build_preprocess(USUAL)
-    assert preprocess_hash(preprocess) == preprocess_hash(transforms.Compose([v2.RGB(), *preprocess.transforms[1:]]))
+    assert hash_preprocess(preprocess) == hash_preprocess(transforms.Compose([v2.RGB(), *preprocess.transforms[1:]]))
 
 
 def test_in_a_process_where_no_zoo_can_be_imported_it_preprocesses_the_same(
@@ -158,10 +158,10 @@ def test_in_a_process_where_no_zoo_can_be_imported_it_preprocesses_the_same(
 
 @for_each(["landscape", "portrait", "badge", "sign"])
 def test_resizing_as_a_tensor_moves_pixels_by_little_and_has_another_hash(name: str) -> None:
-    card = catalogue()["sup_efficientnet_lite0"].preprocess
+    card = load_catalogue()["sup_efficientnet_lite0"].preprocess
     exact, fast = build_preprocess(card), build_preprocess(card, fast_resize=True)
-    image = Image.open(Path(drift.__file__).parent / "check_images" / f"{name}.png")
+    image = Image.open(Path(regression_check.__file__).parent / "check_images" / f"{name}.png")
     steps = (exact(image) - fast(image)).abs() * torch.tensor(card.std).view(3, 1, 1) * 255
     assert steps.max() < 3.01 and steps.mean() < 0.2
-    assert preprocess_hash(fast) != preprocess_hash(exact)
+    assert hash_preprocess(fast) != hash_preprocess(exact)
     assert torch.equal(pickle.loads(pickle.dumps(fast))(image), fast(image))

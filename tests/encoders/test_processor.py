@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.each import for_each
-from zoo.encoders.processor import fast_forward, memory_told
+from zoo.encoders.processor import explain_memory_errors, use_fast_forward
 from zoo.errors import QueryError
 
 FAULTS = """
@@ -57,7 +57,7 @@ def test_linear_layers_are_the_same_up_to_rounding_whatever_the_memory_of_their_
     layer, bare = torch.nn.Linear(5, 7).to(x.dtype), torch.nn.Linear(5, 7, bias=False).to(x.dtype)
     with torch.inference_mode():
         plain = [layer(x), bare(x)]
-        with fast_forward(torch.device("cpu")):
+        with use_fast_forward(torch.device("cpu")):
             fast = [layer(x), bare(x)]
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 cast = layer(x)
@@ -74,7 +74,7 @@ def test_an_encoder_that_its_user_compiled_is_left_as_it_is() -> None:
         return graph.forward
 
     layer, x = torch.nn.Linear(5, 7), torch.ones(3, 5)
-    with torch.inference_mode(), fast_forward(torch.device("cpu")):
+    with torch.inference_mode(), use_fast_forward(torch.device("cpu")):
         found = torch.compile(layer, backend=backend)(x)
     assert any("linear" in step for step in steps) and not any("mkldnn" in step for step in steps)
     torch.testing.assert_close(found, layer(x))
@@ -82,7 +82,7 @@ def test_an_encoder_that_its_user_compiled_is_left_as_it_is() -> None:
 
 def test_a_batch_that_does_not_fit_is_told_with_its_size() -> None:
     told = "64 images at once do not fit into the memory of 'cpu'"
-    with pytest.raises(QueryError, match=told), memory_told(64, torch.device("cpu")):
+    with pytest.raises(QueryError, match=told), explain_memory_errors(64, torch.device("cpu")):
         raise MemoryError
-    with pytest.raises(RuntimeError, match="another"), memory_told(64, torch.device("cpu")):
+    with pytest.raises(RuntimeError, match="another"), explain_memory_errors(64, torch.device("cpu")):
         raise RuntimeError("another")

@@ -21,7 +21,7 @@ from tests.encoder_checks import (
     symmetric_max_pool,
     weights_of,
 )
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder
 
 
@@ -92,7 +92,7 @@ def test_the_last_block_is_a_bottleneck_before_the_pool(name: str, n_repeats: in
 
 
 def test_clips_resnet_ends_before_its_projection() -> None:
-    card = catalogue()["clip_rn50"]
+    card = load_catalogue()["clip_rn50"]
     narrow = replace(card.architecture, options={"width_factor": 0.25})
     card = replace(card, architecture=narrow, representation=replace(card.representation, dim=512))
     encoder = encoder_with_random_statistics(card)

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.cards import catalogue as cards
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.same_weights import COLUMNS, SameWeights, find_same_weights, read_same_weights
 from zoo.encoders import unlisted
 from zoo.encoders.build import build_empty_encoder
 from zoo.errors import ContentError, NameNote
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 
-ROWS = read_same_weights(content_folder("metadata") / "same_weights.tsv")
+ROWS = read_same_weights(get_content_folder("metadata") / "same_weights.tsv")
 
 
 def drawn(network: nn.Module) -> Any:
@@ -34,7 +34,7 @@ def drawn(network: nn.Module) -> Any:
 
 
 def shortened(name: str, depth: int = 1) -> Any:
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     options = card.architecture.options | {"depth": depth}
     return build_empty_encoder(replace(card, architecture=replace(card.architecture, options=options)))
 
@@ -49,7 +49,7 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 
 def test_every_row_is_of_an_encoder_and_of_a_place() -> None:
-    assert {one.encoder for one in ROWS} <= set(catalogue())
+    assert {one.encoder for one in ROWS} <= set(load_catalogue())
     assert len({(one.encoder, one.place) for one in ROWS}) == len(ROWS)
     known = set(timm.list_pretrained())
     for one in ROWS:
@@ -78,11 +78,11 @@ def test_show_of_a_place_names_the_encoder_with_its_weights(monkeypatch: pytest.
     monkeypatch.setattr(cards, "_UNLISTED", {})
     name = "timm:vit_base_patch16_clip_224.openai"
     with pytest.warns(NameNote, match=r"of the same weights is 'clip_vitB16', whose features are others: GELU "):
-        unlisted.card_at(name)
+        unlisted.load_unlisted_card(name)
     (line,) = [line for line in run("show", name).stdout.splitlines() if line.startswith("  other features")]
     assert "than clip_vitB16, of the same weights: GELU is the exact one" in line
     assert document("show", name)["same_weights"][0]["encoder"] == "clip_vitB16"
-    assert [one.place for one in find_same_weights(catalogue()["clip_vitB16@avg"])] == [
+    assert [one.place for one in find_same_weights(load_catalogue()["clip_vitB16@avg"])] == [
         one.place for one in ROWS if one.encoder == "clip_vitB16"
     ]
 
@@ -102,7 +102,7 @@ def test_timm_averages_the_patches_of_dinov3_and_the_card_takes_the_class_token(
 
 @for_each([one for one in ROWS if "GELU" in one.says or (one.encoder.startswith("siglip") and "hf:" in one.place)])
 def test_what_is_said_of_a_gelu_is_that_of_timm(row: SameWeights) -> None:
-    place = row.place if row.place.startswith("timm:") else str(catalogue()[row.encoder].weights.url)
+    place = row.place if row.place.startswith("timm:") else str(load_catalogue()[row.encoder].weights.url)
     with torch.device("meta"):
         network = timm.create_model(place.removeprefix("timm:").partition(".")[0], num_classes=0)
     kinds = {type(module).__name__ for module in network.modules() if "GELU" in type(module).__name__}
@@ -120,7 +120,7 @@ OF_TIMM = [one for one in ROWS if one.place == "timm" and "context encoder" not 
 
 @for_each([*OF_TIMM, *(one for one in ROWS if one.encoder.startswith("siglip"))])
 def test_what_is_said_of_the_input_of_timm_is_in_its_settings(row: SameWeights) -> None:
-    card = catalogue()[row.encoder]
+    card = load_catalogue()[row.encoder]
     place = next(str(place) for place in (card.weights.url, *card.weights.mirrors) if str(place).startswith("timm:"))
     config = timm.get_pretrained_cfg(place.removeprefix("timm:"))
     said = {

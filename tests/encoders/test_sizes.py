@@ -12,10 +12,10 @@ from torch import Tensor
 import zoo
 from tests.each import for_each
 from tests.encoders.test_transformers_models import SMALL
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
-from zoo.encoders.sizes import at_size, card_at, preprocess_at
+from zoo.encoders.sizes import derive_sized_card, preprocess_at, resize_encoder
 from zoo.errors import DataError, NameNote, QueryError
 
 VIT = "timm:test_vit.r160_in1k"
@@ -56,7 +56,7 @@ def test_interpolated_positions_are_told_once_and_only_when_there_are_any() -> N
 
 def with_backbone(name: str, **options: object) -> EncoderCard:
     """A card of a small network of transformers."""
-    card = catalogue()["dino_vitS16_last"]
+    card = load_catalogue()["dino_vitS16_last"]
     architecture = replace(card.architecture, backbone=name, options=SMALL | options, size_step_px=zoo.NOT_RECORDED)
     preprocess = replace(card.preprocess, crop_px=32, resize_px=36)
     representation = replace(card.representation, dim=48)
@@ -68,7 +68,7 @@ def with_backbone(name: str, **options: object) -> EncoderCard:
 def test_a_network_of_transformers_is_told_to_interpolate() -> None:
     card = with_backbone("transformers:vit")
     encoder = build_encoder(card, seed=4)
-    larger = at_size(encoder, card, card_at(card, 48))
+    larger = resize_encoder(encoder, card, derive_sized_card(card, 48))
     own = larger.backbone.network(pixel_values=images(48), interpolate_pos_encoding=True).last_hidden_state[:, 0]
     torch.testing.assert_close(larger(images(48)), own, rtol=0, atol=1e-6)
     assert larger.interpolated_px == (32, 48)
@@ -89,7 +89,7 @@ def test_a_size_that_it_cannot_take_is_refused_with_the_sizes_that_it_can(name: 
 
 
 def test_the_scale_before_the_crop_changes_with_the_crop() -> None:
-    preprocess = catalogue()["dino_vitS16"].preprocess
+    preprocess = load_catalogue()["dino_vitS16"].preprocess
     assert (preprocess.resize_px, preprocess.crop_px) == (256, 224)
     larger = preprocess_at(preprocess, 448)
     assert (larger.resize_px, larger.crop_px) == (512, 448)

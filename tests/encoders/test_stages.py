@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from tests.each import for_each
 from tests.encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
 from tests.published import EARLY
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.encoder import class_token, pooled
-from zoo.encoders.maps import StageReader, stage_reader
+from zoo.encoders.encoder import apply_backbone, select_class_token
+from zoo.encoders.maps import StageReader, build_stage_reader
 from zoo.errors import QueryError
 
 
@@ -40,7 +40,7 @@ RESNET_STRIDES = (2, 4, 8, 16, 32)
 def test_the_maps_of_every_architecture_have_the_channels_and_strides_of_its_reader(name: str) -> None:
     card = ARCHITECTURES[name]
     px = card.preprocess.crop_px
-    reader = stage_reader(build_encoder(card, device="meta"), px=px)
+    reader = build_stage_reader(build_encoder(card, device="meta"), px=px)
     maps = reader(torch.empty(2, 3, px, px, device="meta"))
     patch_px = card.architecture.patch_size_px
     assert not isinstance(patch_px, int) or set(reader.strides) == {patch_px}
@@ -59,7 +59,7 @@ def test_the_deepest_stage_pooled_is_what_the_encoder_gives(name: str) -> None:
     encoder = encoder_with_random_statistics(name)
     images = exact_images(2, 64)
     with torch.no_grad():
-        maps = stage_reader(encoder, px=64)(images)
+        maps = build_stage_reader(encoder, px=64)(images)
         assert relative_difference(encoder(images), maps[-1].mean(dim=(2, 3))) < SAME
 
 
@@ -71,7 +71,7 @@ def vision_transformer(name: str = "vit_tiny_patch16_224", **options: Any) -> En
     for tensor in model.state_dict().values():
         if tensor.is_floating_point():
             tensor.uniform_(0.2, 1.0, generator=source)
-    pooling = class_token if options.get("class_token", True) else pooled
+    pooling = select_class_token if options.get("class_token", True) else apply_backbone
     return Encoder(model.eval().requires_grad_(False), pooling, dim=8)
 
 
@@ -90,7 +90,7 @@ def test_each_cell_of_a_map_is_the_token_of_its_patch(options: dict[str, Any], n
     images = random_images(2, 12)
     backbone: Any = encoder.backbone
     with torch.no_grad():
-        last = stage_reader(encoder, px=12)(images)[-1]  # (2, 8, 3, 3)
+        last = build_stage_reader(encoder, px=12)(images)[-1]  # (2, 8, 3, 3)
         tokens = backbone.forward_features(images)  # (2, prefix + 9, 8)
     assert tokens.shape[1] == n_prefix + 9
     assert (tokens[:, 1:] - tokens[:, :-1]).abs().amax(dim=-1).min() > 1e-3  # or else any order would do
@@ -104,7 +104,7 @@ def blocks_read(encoder: Encoder, images: Tensor) -> Iterator[int]:
     backbone: Any = encoder.backbone
     after_each = []
     hooks = [block.register_forward_hook(lambda _, __, out: after_each.append(out)) for block in backbone.blocks]
-    maps = stage_reader(encoder, px=images.shape[-1])(images)
+    maps = build_stage_reader(encoder, px=images.shape[-1])(images)
     for hook in hooks:
         hook.remove()
     for found in maps:
@@ -138,7 +138,7 @@ def test_other_networks_of_timm_are_read_too(name: str, strides: tuple[int, ...]
     with torch.device("meta"):
         backbone = timm.create_model(name, num_classes=0)
     px = backbone.default_cfg["input_size"][-1]
-    reader = stage_reader(Encoder(backbone, pooled, dim=1), px=px)
+    reader = build_stage_reader(Encoder(backbone, apply_backbone, dim=1), px=px)
     maps = reader(torch.empty(1, 3, px, px, device="meta"))
     assert reader.strides == strides
     assert [px / each.shape[-1] for each in maps] == list(strides)
@@ -146,8 +146,8 @@ def test_other_networks_of_timm_are_read_too(name: str, strides: tuple[int, ...]
 
 
 def test_a_copy_of_a_reader_belongs_to_the_copy_of_its_encoder() -> None:
-    encoder = build_encoder(catalogue()["pocket_init_rn"])
-    both: tuple[Encoder, StageReader] = deepcopy((encoder, stage_reader(encoder, px=32)))
+    encoder = build_encoder(load_catalogue()["pocket_init_rn"])
+    both: tuple[Encoder, StageReader] = deepcopy((encoder, build_stage_reader(encoder, px=32)))
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.zero_()
@@ -167,17 +167,17 @@ def test_a_copy_of_a_reader_belongs_to_the_copy_of_its_encoder() -> None:
 )
 def test_an_encoder_says_which_images_it_sees(name: str, px: int, said: str) -> None:
     with pytest.raises(QueryError, match=said):
-        stage_reader(build_encoder(catalogue()[name], device="meta"), px=px)
+        build_stage_reader(build_encoder(load_catalogue()[name], device="meta"), px=px)
 
 
 def test_patches_must_fit_into_the_image() -> None:
     encoder = vision_transformer(dynamic_img_size=True)
-    assert [each.shape[-1] for each in stage_reader(encoder, px=20)(random_images(1, 20))] == [5] * 4
+    assert [each.shape[-1] for each in build_stage_reader(encoder, px=20)(random_images(1, 20))] == [5] * 4
     with pytest.raises(QueryError, match="needs a multiple of its patches of 4 px"):
-        stage_reader(encoder, px=22)
+        build_stage_reader(encoder, px=22)
     with torch.device("meta"):
-        overlapping = Encoder(timm.create_model("pvt_v2_b0", num_classes=0), pooled, dim=256)  # windows of 7 px
-    assert stage_reader(overlapping, px=64).strides == (4, 8, 16, 32)
+        overlapping = Encoder(timm.create_model("pvt_v2_b0", num_classes=0), apply_backbone, dim=256)  # windows of 7 px
+    assert build_stage_reader(overlapping, px=64).strides == (4, 8, 16, 32)
 
 
 def test_a_backbone_of_ones_own_is_read_by_what_it_says_of_its_features() -> None:
@@ -192,7 +192,7 @@ def test_a_backbone_of_ones_own_is_read_by_what_it_says_of_its_features() -> Non
             return [[halved, nn.functional.avg_pool2d(halved, 2)][i] for i in indices]
 
     own = Own()
-    reader = stage_reader(Encoder(own, pooled, dim=3), px=8)
+    reader = build_stage_reader(Encoder(own, apply_backbone, dim=3), px=8)
     assert [tuple(each.shape) for each in reader(random_images(1, 8))] == [(1, 3, 4, 4), (1, 3, 2, 2)]
     wrong = replace(reader, channels=(3, 5))
     with pytest.raises(QueryError, match=r"maps of \(3, 3\) channels, and its feature_info says \(3, 5\)"):

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import derived
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import derive_card
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.build import with_features
+from zoo.encoders.build import replace_pooling
 
 SAME = 1e-5
 """Of the mean magnitude of the features: float32, and some hundred operations in another order."""
@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {  # encoder: another backbone
 
 def small(name: str) -> EncoderCard:
     """The card of a small network of the same kind."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     backbone, options = KINDS[name]
     architecture = replace(
         card.architecture,
@@ -143,9 +143,9 @@ def check_features(name: str) -> None:
 def test_the_mean_of_the_last_patch_tokens_can_be_asked_of_encoders_with_other_features(name: str) -> None:
     card = small(name)
     encoder = with_random_numbers(card)
-    other = derived(card, features="avg")
+    other = derive_card(card, features="avg")
     assert other.representation.dim == encoder.backbone.num_features
     batch = images(card.preprocess.crop_px)
     backbone: Any = encoder.backbone
     tokens = backbone.forward_features(batch)[:, backbone.num_prefix_tokens :].mean(dim=1)
-    assert difference(with_features(encoder, other)(batch), backbone.fc_norm(tokens)) < SAME
+    assert difference(replace_pooling(encoder, other)(batch), backbone.fc_norm(tokens)) < SAME

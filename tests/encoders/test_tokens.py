@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tests.each import for_each
 from tests.encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
 
 WIDTH = 192  # of tokens, which 6, 12 and 16 heads divide
@@ -57,13 +57,13 @@ def test_dino_alternates_the_dimensions_of_class_token_and_mean() -> None:
     encoder = shared("dino_vitS16_extractB")
     tokens = encoder.backbone.norm(block_outputs(encoder, IMAGES)[-1])
     features = encoder(IMAGES)
-    assert catalogue()["dino_vitS16_extractB"].representation.order == "interleaved"
+    assert load_catalogue()["dino_vitS16_extractB"].representation.order == "interleaved"
     assert relative_difference(tokens[:, 0], features[:, 0::2]) < SAME
     assert relative_difference(tokens[:, 1:].mean(dim=1), features[:, 1::2]) < SAME
 
 
 def test_the_mean_is_over_patches_and_leaves_out_every_other_token() -> None:
-    card = catalogue()["dino_vitS16_extractB"]
+    card = load_catalogue()["dino_vitS16_extractB"]
     architecture = replace(card.architecture, options={"depth": 2, "reg_tokens": 4})
     encoder = build_encoder(replace(card, architecture=architecture))
     images = random_images(1, 224)
@@ -77,7 +77,7 @@ def test_clip_puts_the_mean_behind_the_class_token() -> None:
     images = exact_images(1, 336)
     tokens = encoder.backbone.norm(block_outputs(encoder, images)[-1])
     by_hand = torch.cat((tokens[:, 0], tokens[:, 1:].mean(dim=1)), dim=1)
-    assert catalogue()["clip_vitL14_px336_extractB"].representation.order == "concatenated"
+    assert load_catalogue()["clip_vitL14_px336_extractB"].representation.order == "concatenated"
     assert relative_difference(by_hand, encoder(images)) < SAME
 
 
@@ -91,7 +91,7 @@ def test_the_small_transformer_of_mocov3_has_twelve_heads() -> None:
 
 @for_each(["beit_vitB16_pt22k", "beitv2_vitB16_pt1k"])
 def test_beit_keeps_its_final_norm_and_a_table_of_positions_in_every_block(name: str) -> None:
-    backbone = build_encoder(catalogue()[name], device="meta").backbone
+    backbone = build_encoder(load_catalogue()[name], device="meta").backbone
     assert isinstance(backbone.norm, nn.LayerNorm)
     assert isinstance(backbone.fc_norm, nn.Identity)
     assert {block.attn.relative_position_bias_table.shape for block in backbone.blocks} == {(27 * 27 + 3, 12)}
@@ -126,7 +126,7 @@ def test_clip_of_openai_has_the_quick_gelu_and_open_clip_the_exact_one(name: str
 
 @for_each(["clip_vitB32", "clip_vitL14", "clip_vitL14_px336", "openclip_vitB32", "openclip_vitG14"])
 def test_clip_norms_before_the_first_block_with_its_own_epsilon(name: str) -> None:
-    backbone = build_encoder(catalogue()[name], device="meta").backbone
+    backbone = build_encoder(load_catalogue()[name], device="meta").backbone
     norms = [module for module in backbone.modules() if isinstance(module, nn.LayerNorm)]
     assert isinstance(backbone.norm_pre, nn.LayerNorm)
     assert backbone.patch_embed.proj.bias is None

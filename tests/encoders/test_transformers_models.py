@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from transformers import BeitConfig, BeitForMaskedImageModeling
 
 from tests.each import for_each
-from zoo.encoders.encoder import class_token, patch_average
+from zoo.encoders.encoder import average_patch_tokens, select_class_token
 from zoo.encoders.layouts.steps import Misfit
-from zoo.encoders.maps import map_of
+from zoo.encoders.maps import compute_feature_map
 from zoo.encoders.transformers_models import (
     KINDS,
     TokenNetwork,
-    as_transformers_reads,
-    facts_of_configuration,
-    transformers_model,
+    build_transformers_model,
+    parse_configuration,
+    rename_as_transformers,
 )
 
 SMALL = {
@@ -46,7 +46,7 @@ def small(model_type: str, **options: Any) -> nn.Module:
     asked = SMALL | _OWN.get(model_type, {}) | options
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        module, width = transformers_model(
+        module, width = build_transformers_model(
             model_type, **{key: value for key, value in asked.items() if value is not None}
         )
     assert width == 48
@@ -115,7 +115,7 @@ def test_patches_are_cut_as_the_image_processor_of_transformers_cuts_them() -> N
 
 @torch.no_grad()
 def test_networks_without_tokens_give_what_they_pool() -> None:
-    network, width = transformers_model("resnet", hidden_sizes=[8, 16], depths=[1, 1], embedding_size=8)
+    network, width = build_transformers_model("resnet", hidden_sizes=[8, 16], depths=[1, 1], embedding_size=8)
     network.eval()
     last = network.network(pixel_values=images()).last_hidden_state
     assert width == 16
@@ -132,27 +132,27 @@ def test_networks_without_tokens_give_what_they_pool() -> None:
 )
 def test_a_type_or_option_that_is_unknown_is_refused(model_type: str, options: dict[str, Any], found: str) -> None:
     with pytest.raises(ValueError, match=found):
-        transformers_model(model_type, **options)
+        build_transformers_model(model_type, **options)
 
 
 @torch.no_grad()
 @for_each(["beit", "data2vec-vision"])
 def test_the_norm_after_a_mean_of_patches_is_taken_where_transformers_takes_it(model_type: str) -> None:
     config = SMALL | {"model_type": model_type, "use_mean_pooling": True}
-    facts = facts_of_configuration(config | {"architectures": ["BeitForImageClassification"]})
+    facts = parse_configuration(config | {"architectures": ["BeitForImageClassification"]})
     assert facts["representation"]["layer"] == "avg"
-    network, _ = transformers_model(model_type, **facts["architecture"]["options"])
+    network, _ = build_transformers_model(model_type, **facts["architecture"]["options"])
     for parameter in network.eval().parameters():
         nn.init.normal_(parameter, std=0.2)
     own = network.network(pixel_values=images()).pooler_output
-    torch.testing.assert_close(patch_average(network, images()), own, rtol=0, atol=1e-5)
+    torch.testing.assert_close(average_patch_tokens(network, images()), own, rtol=0, atol=1e-5)
     torch.testing.assert_close(network(images()), own, rtol=0, atol=1e-5)
     state = network.network.state_dict()
-    assert as_transformers_reads(state, network).keys() == {f"network.{name}" for name in state}
-    others = facts_of_configuration(config | {"architectures": ["BeitForSemanticSegmentation"]})
-    without, _ = transformers_model(model_type, **others["architecture"]["options"])
+    assert rename_as_transformers(state, network).keys() == {f"network.{name}" for name in state}
+    others = parse_configuration(config | {"architectures": ["BeitForSemanticSegmentation"]})
+    without, _ = build_transformers_model(model_type, **others["architecture"]["options"])
     with pytest.raises(Misfit, match=r"pooler.layernorm.* is left over"):
-        as_transformers_reads(state, without)
+        rename_as_transformers(state, without)
 
 
 @torch.no_grad()
@@ -161,33 +161,33 @@ def test_beit_after_pretraining_keeps_the_norm_that_its_repository_has_beside_th
     whole = BeitForMaskedImageModeling(BeitConfig(**config)).eval()
     for parameter in whole.parameters():
         nn.init.normal_(parameter, std=0.2)
-    facts = facts_of_configuration(whole.config.to_dict() | {"architectures": ["BeitForMaskedImageModeling"]})
+    facts = parse_configuration(whole.config.to_dict() | {"architectures": ["BeitForMaskedImageModeling"]})
     assert facts["representation"]["layer"] == "cls"
-    network, _ = transformers_model("beit", **facts["architecture"]["options"])
-    network.eval().load_state_dict(as_transformers_reads(whole.state_dict(), network))
+    network, _ = build_transformers_model("beit", **facts["architecture"]["options"])
+    network.eval().load_state_dict(rename_as_transformers(whole.state_dict(), network))
     normed = whole.layernorm(whole.beit(images()).last_hidden_state)
-    torch.testing.assert_close(class_token(network, images()), normed[:, 0], rtol=0, atol=1e-5)
-    torch.testing.assert_close(patch_average(network, images()), normed[:, 1:].mean(dim=1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(select_class_token(network, images()), normed[:, 0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(average_patch_tokens(network, images()), normed[:, 1:].mean(dim=1), rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
 def test_radio_joins_the_class_tokens_that_its_summary_joins() -> None:
     config: dict[str, Any] = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
-    facts = facts_of_configuration(config | {"model_type": "radio", "summary_idxs": [0, 2]})
+    facts = parse_configuration(config | {"model_type": "radio", "summary_idxs": [0, 2]})
     assert facts["representation"] == {"dim": 96, "layer": "pooled", "order": "not applicable"}
-    network, _ = transformers_model("radio", **facts["architecture"]["options"])
+    network, _ = build_transformers_model("radio", **facts["architecture"]["options"])
     network.eval()
     assert torch.equal(network(images()), network.network(pixel_values=images()).summary)
     assert network(images()).shape == (2, 96)
-    assert facts_of_configuration(config | {"model_type": "radio", "summary_idxs": [0]})["representation"]["dim"] == 48
+    assert parse_configuration(config | {"model_type": "radio", "summary_idxs": [0]})["representation"]["dim"] == 48
 
 
 @torch.no_grad()
 def test_maps_of_networks_that_pool_by_themselves_are_what_they_pool() -> None:
     small_stages = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
-    network, width = transformers_model("dinov3_convnext", **small_stages)
+    network, width = build_transformers_model("dinov3_convnext", **small_stages)
     network.eval()
-    maps = map_of(network, images(px=64))
+    maps = compute_feature_map(network, images(px=64))
     assert maps.shape == (2, 32, 2, 2) and width == 32
     last = network.network(pixel_values=images(px=64)).last_hidden_state
     assert torch.equal(maps.flatten(2).transpose(1, 2), last[:, 1:])
@@ -196,5 +196,5 @@ def test_maps_of_networks_that_pool_by_themselves_are_what_they_pool() -> None:
 @torch.no_grad()
 def test_maps_whose_channels_are_last_are_pooled_over_their_places() -> None:
     with torch.device("meta"):
-        network, width = transformers_model("sam2_vision_model")
-        assert map_of(network, torch.empty(1, 3, 224, 224)).shape == (1, width, 7, 7) == (1, 768, 7, 7)
+        network, width = build_transformers_model("sam2_vision_model")
+        assert compute_feature_map(network, torch.empty(1, 3, 224, 224)).shape == (1, width, 7, 7) == (1, 768, 7, 7)

@@ -22,7 +22,7 @@ from tests.servers import COMMIT, Server, put_into_hub, serving_hub
 from zoo.cards import catalogue as cards
 from zoo.encoders import unlisted
 from zoo.errors import MissingExtra, NameNote, QueryError, WeightsRefused, WeightsUnavailable, ZooError
-from zoo.files import user_folder
+from zoo.files import get_user_folder
 
 TIMM = "test_vit.r160_in1k"
 SMALL: dict[str, Any] = {
@@ -172,7 +172,7 @@ def test_somebody_elses_network_of_timm_loads_by_its_configuration(hub: Server) 
 def test_rows_of_a_name_without_a_card_bring_its_card_into_the_users_folder(hub: Server) -> None:
     publish_vit(hub)
     run("evaluate", "hf:own/vit", "digits", "--settings", "5-shot", "--seeds", "1", "--device", "cpu")
-    kept = user_folder() / "metadata" / "unlisted" / "hf_own_vit.toml"
+    kept = get_user_folder() / "metadata" / "unlisted" / "hf_own_vit.toml"
     assert 'family = "hf"' in kept.read_text()
     hub.missing = lambda path: pytest.fail("the Hub is asked for what is known")
     cards._UNLISTED.clear()
@@ -221,7 +221,7 @@ def test_what_cannot_be_an_encoder_is_refused_in_one_sentence(hub: Server, monke
     assert "is left over" in refusal("hf:own/deeper", WeightsRefused)
     publish_vit(hub, "own/wider", **{"config.json": {"model_type": "vit", **SMALL, "num_hidden_layers": 3}})
     assert "is missing" in refusal("hf:own/wider", WeightsRefused)
-    assert not list(user_folder().glob("**/*.toml"))
+    assert not list(get_user_folder().glob("**/*.toml"))
 
 
 def test_without_transformers_one_sentence_says_what_to_install(hub: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 import zoo
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import representations
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import list_representations
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.sizes import card_at
+from zoo.encoders.sizes import derive_sized_card
 from zoo.errors import QueryError
 
 SAME = 5e-5
@@ -27,7 +27,7 @@ WITHOUT_REGISTERS = ("dinov2_vitS14", "dinov2_vitB14", "dinov2_vitL14", "dinov2_
 
 
 def small() -> EncoderCard:
-    card = catalogue()["dinov2_vitS14"]
+    card = load_catalogue()["dinov2_vitS14"]
     architecture = replace(card.architecture, options=card.architecture.options | SMALL)
     return replace(card, architecture=architecture, representation=replace(card.representation, dim=96))
 
@@ -95,10 +95,15 @@ def test_positions_of_dinov2_are_interpolated_as_its_authors_do(px: int) -> None
 
 def test_cards_without_registers_have_their_own_rule_and_those_with_registers_timms() -> None:
     for name in WITHOUT_REGISTERS:
-        plain, registers = (catalogue()[each].architecture for each in (name, f"{name}_reg4"))
+        plain, registers = (load_catalogue()[each].architecture for each in (name, f"{name}_reg4"))
         assert (plain.backbone, registers.backbone.partition(":")[0]) == ("zoo:dinov2", "timm")
         assert plain.options["name"] == registers.backbone.removeprefix("timm:").replace("_reg4", "")
-        assert representations(catalogue()[name]).keys() >= {name, f"{name}@avg", f"{name}@cls+avg", f"{name}@4xcls"}
+        assert list_representations(load_catalogue()[name]).keys() >= {
+            name,
+            f"{name}@avg",
+            f"{name}@cls+avg",
+            f"{name}@4xcls",
+        }
 
 
 @pytest.mark.filterwarnings("ignore::zoo.errors.NameNote")
@@ -108,11 +113,11 @@ def test_other_features_and_other_sizes_of_dinov2_come_from_the_same_tokens() ->
     encoder = build_encoder(card)
     backbone: Any = encoder.backbone
     for px in (224, 112):
-        assert card_at(card, px).architecture == card.architecture
+        assert derive_sized_card(card, px).architecture == card.architecture
         tokens = backbone.forward_features(images(px))
         assert torch.equal(encoder(images(px)), tokens[:, 0])
     with pytest.raises(QueryError, match="expected 224 or a multiple of 14, such as 238"):
-        card_at(card, 230)
+        derive_sized_card(card, 230)
     with pytest.warns(zoo.errors.NameNote, match=r"of 'dinov2_vitS14' are for 518 px, and interpolated to 56 px"):
         first, _ = zoo.load("dinov2_vitS14@cls:10+11", pretrained=False, px=56)
     last, _ = zoo.load("dinov2_vitS14@avg", pretrained=False, px=56)

@@ -10,7 +10,13 @@ from scipy.stats import beta
 
 from tests.each import for_each
 from zoo.errors import DataError
-from zoo.evaluation.bootstrap import Interval, error_draws, interval, outcomes_of, surplus_variances
+from zoo.evaluation.bootstrap import (
+    Interval,
+    build_outcome_table,
+    compute_interval,
+    estimate_surplus_variances,
+    resample_errors,
+)
 
 
 def wrong(*counts: tuple[int, int]) -> Any:
@@ -26,28 +32,28 @@ def holds(found: Interval, truth: float) -> bool:
 
 @for_each([(0, 40), (3, 40), (50, 200), (199, 200)], arguments=2)
 def test_a_single_error_has_the_interval_of_jeffreys(n_wrong: int, n: int) -> None:
-    draws = error_draws(wrong((n_wrong, n - n_wrong)), {"error": [0]}, n_draws=200_000)["error"]
+    draws = resample_errors(wrong((n_wrong, n - n_wrong)), {"error": [0]}, n_draws=200_000)["error"]
     expected = 100 * beta.ppf([0.025, 0.975], n_wrong + 0.5, n - n_wrong + 0.5)
     assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(expected, abs=0.1, rel=0.02)
 
 
 def test_errors_on_the_same_images_go_up_and_down_together() -> None:
     column = wrong((60, 140))
-    together = error_draws(np.hstack([column, column]), {"a": [0], "b": [1]})
-    apart = [error_draws(column, {"a": [0]}, seed=seed)["a"] for seed in (0, 1)]
+    together = resample_errors(np.hstack([column, column]), {"a": [0], "b": [1]})
+    apart = [resample_errors(column, {"a": [0]}, seed=seed)["a"] for seed in (0, 1)]
     assert np.std(together["a"] - together["b"]) < 0.15 * np.std(apart[0] - apart[1])
 
 
 def test_a_probe_without_images_is_refused() -> None:
     with pytest.raises(DataError, match="Probe 1 was evaluated on no image"):
-        error_draws(np.array([[0, -1], [1, -1]], dtype=np.int8), {"error": [0]})
+        resample_errors(np.array([[0, -1], [1, -1]], dtype=np.int8), {"error": [0]})
 
 
 def test_seeds_that_vary_no_more_than_their_images_add_little() -> None:
     random = np.random.default_rng(0)
     draws = random.normal(0.3, 0.05, size=(4000, 10))
-    quiet = surplus_variances(np.full(10, 0.3), draws, random=random)
-    loud = surplus_variances(0.3 + 0.5 * np.arange(-4.5, 5), draws, random=random)
+    quiet = estimate_surplus_variances(np.full(10, 0.3), draws, random=random)
+    loud = estimate_surplus_variances(0.3 + 0.5 * np.arange(-4.5, 5), draws, random=random)
     assert quiet.max() == 0
     assert np.median(loud) == pytest.approx(0.25 * np.var(np.arange(10), ddof=1), rel=0.15)
 
@@ -57,10 +63,10 @@ def test_intervals_of_an_error_and_of_a_difference_hold_the_truth_as_often_as_th
     for repeat in range(n_repeats):
         shares = (0.2, 0.27)
         outcomes = [(random.random((n, 1)) < p).astype(np.int8) for n, p in zip((150, 250), shares, strict=True)]
-        one, two = (error_draws(o, {"e": [0]}, n_draws=400, seed=[repeat, i])["e"] for i, o in enumerate(outcomes))
+        one, two = (resample_errors(o, {"e": [0]}, n_draws=400, seed=[repeat, i])["e"] for i, o in enumerate(outcomes))
         means = [100 * float(o.mean()) for o in outcomes]
-        held[0] += holds(interval(means[0], one), 20)
-        held[1] += holds(interval(means[1] - means[0], two - one), 7)
+        held[0] += holds(compute_interval(means[0], one), 20)
+        held[1] += holds(compute_interval(means[1] - means[0], two - one), 7)
     assert all(0.93 <= count / n_repeats <= 0.97 for count in held), held
 
 
@@ -74,9 +80,9 @@ def test_intervals_over_seeds_and_subsets_hold_the_truth(seed_effect: float, low
             subset = random.choice(n_train, n_subset, replace=False)
             share = 0.25 + seed_effect * random.normal()
             evaluated.append((subset, random.random(n_subset) >= share))
-        outcomes = outcomes_of(n_train, evaluated)
-        draws = error_draws(outcomes, {"own": [0], "mean": range(1, n_seeds + 1)}, n_draws=400, seed=repeat)
+        outcomes = build_outcome_table(n_train, evaluated)
+        draws = resample_errors(outcomes, {"own": [0], "mean": range(1, n_seeds + 1)}, n_draws=400, seed=repeat)
         mean = 100 * float(np.mean([~correct for _, correct in evaluated[1:]]))
-        held[0] += holds(interval(mean, draws["mean"]), 25)
-        held[1] += holds(interval(mean - 100 * float(own.mean()), draws["mean"] - draws["own"]), 15)
+        held[0] += holds(compute_interval(mean, draws["mean"]), 25)
+        held[1] += holds(compute_interval(mean - 100 * float(own.mean()), draws["mean"] - draws["own"]), 15)
     assert all(lowest <= count / n_repeats <= highest for count in held), held

@@ -6,7 +6,13 @@ import numpy as np
 from scipy import stats
 
 from tests.each import for_each
-from zoo.evaluation.bootstrap import design_effects, disagreement, error_draws, interval, outcomes_of
+from zoo.evaluation.bootstrap import (
+    build_outcome_table,
+    compute_design_effects,
+    compute_disagreement_p,
+    compute_interval,
+    resample_errors,
+)
 
 N_DRAWS = 20_000
 
@@ -20,7 +26,7 @@ def repeated(wrong: list[int], sizes: int) -> tuple[np.ndarray, np.ndarray]:
 @for_each([0, 1, 6])
 def test_where_whole_groups_are_wrong_the_draws_are_those_of_jeffreys_over_groups(n_wrong: int) -> None:
     outcomes, groups = repeated([1] * n_wrong + [0] * (20 - n_wrong), 7)
-    draws = error_draws(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"]
+    draws = resample_errors(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"]
     exact = stats.beta(n_wrong + 0.5, 20 - n_wrong + 0.5)
     p_value = stats.kstest(draws / 100, exact.cdf).pvalue
     # 20 groups show a design effect of 7 * 20 / 19, which is cut to 7
@@ -32,11 +38,11 @@ def test_a_design_effect_is_between_one_and_the_mean_size_by_images() -> None:
     groups = rng.integers(0, 30, 300).astype(np.uint64)
     sizes = np.unique(groups, return_counts=True)[1]
     tables = [rng.random(300) < 0.3, rng.random(30)[groups.astype(int)] < 0.3, np.zeros(300), np.ones(300)]
-    found = design_effects(np.stack(tables, axis=1).astype(np.int8), groups)
+    found = compute_design_effects(np.stack(tables, axis=1).astype(np.int8), groups)
     most = (sizes**2).sum() / 300
     assert 1 <= found[0] < 2.2
     np.testing.assert_allclose(found[1:], most)
-    assert design_effects(np.array([[1], [0]], np.int8), np.array([4, 4], np.uint64))[0] == 2
+    assert compute_design_effects(np.array([[1], [0]], np.int8), np.array([4, 4], np.uint64))[0] == 2
 
 
 @for_each([0.0, 0.3, 1.0])
@@ -50,7 +56,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(alike: float) -> No
             shares = rng.beta(0.3 * (1 - alike) / alike, 0.7 * (1 - alike) / alike, 60)
         wrong = (rng.random(len(groups)) < shares[groups.astype(int)]).astype(np.int8)[:, None]
         over_groups, over_images = (
-            interval(100 * wrong.mean(), error_draws(wrong, {"e": [0]}, n_draws=400, seed=seed, groups=of)["e"])
+            compute_interval(
+                100 * wrong.mean(), resample_errors(wrong, {"e": [0]}, n_draws=400, seed=seed, groups=of)["e"]
+            )
             for of in (groups, None)
         )
         assert over_groups.ci_low is not None and over_groups.ci_high is not None
@@ -67,7 +75,7 @@ def test_probes_that_differ_by_groups_alone_do_not_disagree() -> None:
         groups = np.repeat(np.arange(120), 8).astype(np.uint64)
         wrong = np.repeat(rng.random(120) < 0.3, 8)
         parts = [np.flatnonzero(groups % 3 == part) for part in range(3)]
-        outcomes = outcomes_of(len(groups), [(rows, ~wrong[rows]) for rows in parts])
-        alarms += disagreement(outcomes, groups=groups) < 0.05
-        alarms_by_images += disagreement(outcomes) < 0.05
+        outcomes = build_outcome_table(len(groups), [(rows, ~wrong[rows]) for rows in parts])
+        alarms += compute_disagreement_p(outcomes, groups=groups) < 0.05
+        alarms_by_images += compute_disagreement_p(outcomes) < 0.05
     assert alarms <= 15 < alarms_by_images

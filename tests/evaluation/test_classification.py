@@ -14,9 +14,9 @@ from sklearn import metrics as oracle
 from tests.each import for_each
 from zoo.errors import DataError
 from zoo.evaluation import classification_metrics, tag_metrics
-from zoo.evaluation.classification import HIGHER_IS_BETTER, UNITS, Classification, confusion_figure
-from zoo.evaluation.drawing import style
-from zoo.evaluation.ranking import Ranking
+from zoo.evaluation.classification import HIGHER_IS_BETTER, UNITS, ClassificationMetrics, make_confusion_figure
+from zoo.evaluation.drawing import use_style
+from zoo.evaluation.ranking_metrics import ScoreRanking
 
 
 def population(n: int, k: int, *, signal: float = 1.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +67,7 @@ def test_weighted_rankings_are_those_of_scikit_learn_with_these_weights() -> Non
     random = np.random.default_rng(3)
     scores, positive = np.round(random.random(60), 1), random.random(60) < 0.3
     weights = random.standard_exponential((60, 5))
-    found = Ranking(scores, positive).of(weights)
+    found = ScoreRanking(scores, positive).of(weights)
     for draw, weight in enumerate(weights.T):
         assert found.auroc[draw] == pytest.approx(oracle.roc_auc_score(positive, scores, sample_weight=weight))
         expected = oracle.average_precision_score(positive, scores, sample_weight=weight)
@@ -237,9 +237,9 @@ def test_indicators_that_are_none_are_refused() -> None:
             tag_metrics(wrong, p)
 
 
-def drawn(found: Classification) -> Any:
-    with style():
-        drawing = confusion_figure(found).draw()
+def drawn(found: ClassificationMetrics) -> Any:
+    with use_style():
+        drawing = make_confusion_figure(found).draw()
         drawing.canvas.draw()
     return drawing
 
@@ -254,4 +254,4 @@ def test_the_figure_has_a_cell_for_each_pair_and_numbers_of_its_row() -> None:
     assert len(texts) == (found.confusion > 0).sum() and f"{shares[0, 0]:.0f}" in texts
     assert axes.get_yticklabels()[0].get_text() == f"ant ({found.confusion[0].sum()})"
     assert bar.get_ylabel() == "percent of the class"
-    assert "90 images" in confusion_figure(found).caption
+    assert "90 images" in make_confusion_figure(found).caption

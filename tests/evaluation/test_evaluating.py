@@ -12,8 +12,15 @@ import pytest
 
 from tests.planted_features import features
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate, features_digest, rows_of_evaluation
-from zoo.evaluation.streamed import Checkpoint
+from zoo.evaluation.evaluating import (
+    Evaluation,
+    Request,
+    evaluate,
+    evaluate_decomposition,
+    hash_features,
+    make_evaluation_rows,
+)
+from zoo.evaluation.streamed import FitCheckpoint
 from zoo.features import Features, load_features
 from zoo.results.recording import PROVENANCE_KEYS
 
@@ -52,7 +59,7 @@ def test_settings_come_from_few_labels_to_all_with_the_seeds_that_were_asked_for
 
 
 def test_every_number_is_one_row_with_all_that_it_was_measured_from(evaluation: Evaluation) -> None:
-    rows = rows_of_evaluation(evaluation, day=date(2026, 11, 20))
+    rows = make_evaluation_rows(evaluation, day=date(2026, 11, 20))
     keys = [(row.metric, row.split, row.seed) for row in rows]
     assert len(set(keys)) == len(keys)
     assert sorted(keys, key=str) == sorted(
@@ -113,13 +120,13 @@ def test_a_long_fit_goes_on_within_a_probe_and_leaves_nothing_behind(
     changed = {"n_trials": 4, "epochs": 3, "candidates_per_pass": 2, "n_startup_trials": 2}
     request = Request(settings=("full",), probe="streamed", changed=changed, neighbours=False, n_bootstrap=200)
     whole = evaluate(train, test, request)
-    keep = Checkpoint.save
+    keep = FitCheckpoint.save
 
-    def interrupted(self: Checkpoint, state: Any, *, at_once: bool) -> None:
+    def interrupted(self: FitCheckpoint, state: Any, *, at_once: bool) -> None:
         keep(self, state, at_once=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Checkpoint, "save", interrupted)
+    monkeypatch.setattr(FitCheckpoint, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate(train, test, request, cache=tmp_path)
     monkeypatch.undo()
@@ -149,15 +156,15 @@ def test_published_settings_that_the_images_do_not_allow_are_left_out_with_the_r
 
 def test_the_digest_of_features_is_that_of_their_numbers_wherever_they_lie(train: Features, tmp_path: Path) -> None:
     train.save(tmp_path / "features", shard_size=64)
-    assert features_digest(load_features(tmp_path / "features")) == features_digest(train)
+    assert hash_features(load_features(tmp_path / "features")) == hash_features(train)
     other = Features(x=train.x + np.float32(1e-3), y=train.y, origin=train.origin)
-    assert features_digest(other) != features_digest(train)
+    assert hash_features(other) != hash_features(train)
 
 
 def test_a_decomposition_alone_is_that_of_the_evaluation(
     train: Features, test: Features, evaluation: Evaluation
 ) -> None:
-    alone = decomposed(train, test, Request(n_subsets=2, n_bootstrap=400))
+    alone = evaluate_decomposition(train, test, Request(n_subsets=2, n_bootstrap=400))
     assert evaluation.risk is not None and alone.intervals == evaluation.risk.intervals
 
 

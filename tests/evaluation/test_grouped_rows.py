@@ -11,7 +11,7 @@ from tests.planted_features import GridProbe, features, gaussian_pair, planted_g
 from zoo.evaluation.measuring import label_setting, measure_seeds
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.risk import decompose
-from zoo.evaluation.streamed_training import with_copies
+from zoo.evaluation.streamed_training import keep_groups_together
 
 
 def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
@@ -64,5 +64,5 @@ def test_no_held_out_subset_has_a_copy_of_what_its_probe_is_trained_on() -> None
 
 def test_probes_that_hold_out_rows_by_themselves_keep_copies_together() -> None:
     y, groups = np.arange(60) % 3, (np.arange(60) // 6 * 3 + np.arange(60) % 3).astype(np.uint64)  # all twice
-    out = with_copies(np.arange(0, 60, 7), y, groups)
+    out = keep_groups_together(np.arange(0, 60, 7), y, groups)
     assert len(out) and not np.isin(groups[np.setdiff1d(np.arange(60), out)], groups[out]).any()

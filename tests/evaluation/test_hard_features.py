@@ -12,8 +12,8 @@ import torch
 from tests.each import for_each
 from zoo.errors import DataError
 from zoo.evaluation import LogisticProbe, eigen
-from zoo.evaluation.label_free.catalogue import compute, function_of
-from zoo.evaluation.logistic_solver import problem_of
+from zoo.evaluation.label_free.catalogue import compute, find_metric_function
+from zoo.evaluation.logistic_solver import build_problem
 from zoo.results.vocabulary import FEATURE_METRICS
 
 SIZES = (260, 128), (600, 300), (800, 400)
@@ -53,7 +53,7 @@ def test_the_probe_of_sixty_matrices_is_that_in_float64(seed: int, n: int, dim: 
 def test_units_that_never_change_have_no_weight() -> None:
     x = mostly_dead(2, 600, 300)
     y = halves(x)
-    basis = problem_of(x, y, n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[0]
+    basis = build_problem(x, y, n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[0]
     dead = np.flatnonzero(x.std(axis=0) == 0)
     assert len(dead) > 50
     assert not basis.axes[dead].any()
@@ -92,7 +92,7 @@ def test_a_metric_has_a_value_or_says_why_not(n: int, dim: int, kind: str) -> No
     given = {"z": z, "y": y, "image_ids": np.repeat(np.arange(n // 4), 4)}
     given |= {"z_val": z[half:], "y_val": y[half:], "z_target": z[half:]}
     for metric in METRICS:
-        parameters = inspect.signature(function_of(metric)).parameters.values()
+        parameters = inspect.signature(find_metric_function(metric)).parameters.values()
         needed = [one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
         try:
             value = compute(metric, **{name: given[name] for name in needed}).value
@@ -115,22 +115,27 @@ def test_where_divide_and_conquer_fails_iteration_takes_its_place(monkeypatch: p
     random = np.random.default_rng(0)
     x = torch.from_numpy(random.normal(size=(60, 40)))
     products = x.T @ x
-    expected = eigen.eigh(products), eigen.eigvalsh(products.triu(), UPLO="U"), eigen.svd(x), eigen.svdvals(x)
+    expected = (
+        eigen.compute_eigh(products),
+        eigen.compute_eigvalsh(products.triu(), UPLO="U"),
+        eigen.compute_svd(x),
+        eigen.compute_svdvals(x),
+    )
 
     def fail(*_: Any, **__: Any) -> Any:
         raise torch.linalg.LinAlgError("The algorithm failed to converge")  # type: ignore[attr-defined]
 
     for routine in ("eigh", "eigvalsh", "svd", "svdvals"):
         monkeypatch.setattr(torch.linalg, routine, fail)
-    values, vectors = eigen.eigh(products)
+    values, vectors = eigen.compute_eigh(products)
     assert torch.allclose(values, expected[0][0], rtol=1e-10)
     assert torch.allclose(vectors @ torch.diag(values) @ vectors.T, products, atol=1e-10)
-    assert torch.allclose(eigen.eigvalsh(products.triu(), UPLO="U"), expected[1], rtol=1e-10)
-    left, singular, right = eigen.svd(x)
+    assert torch.allclose(eigen.compute_eigvalsh(products.triu(), UPLO="U"), expected[1], rtol=1e-10)
+    left, singular, right = eigen.compute_svd(x)
     assert torch.allclose(left * singular @ right, x, atol=1e-10)
-    assert torch.allclose(eigen.svdvals(x), expected[3], rtol=1e-10)
+    assert torch.allclose(eigen.compute_svdvals(x), expected[3], rtol=1e-10)
     with pytest.raises(DataError, match="multiply them"):
-        eigen.eigh(torch.full((3, 3), torch.inf, dtype=torch.float64))
+        eigen.compute_eigh(torch.full((3, 3), torch.inf, dtype=torch.float64))
 
 
 @for_each([3e38, 1e12, -1e9])

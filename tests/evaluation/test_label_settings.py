@@ -10,7 +10,7 @@ import pytest
 from tests.each import for_each
 from tests.planted_features import balanced_labels, features
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.measuring import PUBLISHED_SETTINGS, TUNING_SHARE, Division, divide, label_setting
+from zoo.evaluation.measuring import PUBLISHED_SETTINGS, TUNING_SHARE, TuningSplit, divide, label_setting
 from zoo.features import Features
 from zoo.results.values import SETTINGS
 
@@ -21,7 +21,7 @@ def labelled(labels: np.ndarray, *, classes: tuple[str, ...] = ()) -> Features:
     return replace(features(np.zeros((len(labels), 1), np.float32), labels), classes=classes)
 
 
-def divided(name: str, *, n_test: int = 200, seed: int = 0) -> Division:
+def divided(name: str, *, n_test: int = 200, seed: int = 0) -> TuningSplit:
     return divide(label_setting(name), labelled(LABELS), n_test=n_test, seed=seed)
 
 

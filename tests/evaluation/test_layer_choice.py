@@ -8,7 +8,7 @@ from scipy.stats import beta, binomtest
 
 from tests.each import for_each
 from zoo.errors import DataError
-from zoo.evaluation.layer_choice import choose, differences, errors, paired_tests
+from zoo.evaluation.layer_choice import choose, compute_differences, compute_paired_p_values, compute_variant_errors
 
 N_SEEDS = 60
 
@@ -52,14 +52,14 @@ def test_the_paired_test_is_the_exact_binomial_one_of_images_on_which_the_two_di
     one = np.array([True] * only_one + [False] * only_other + [True, False, False])
     other = np.array([False] * only_one + [True] * only_other + [True, False, False])
     expected = binomtest(only_one, only_one + only_other).pvalue if only_one + only_other else 1.0
-    assert paired_tests(np.stack([other, one], axis=1), 0)[1] == pytest.approx(expected)
+    assert compute_paired_p_values(np.stack([other, one], axis=1), 0)[1] == pytest.approx(expected)
 
 
 def test_the_interval_of_an_error_is_that_of_jeffreys_and_holds_the_value() -> None:
     wrong = np.zeros((40, 3), bool)
     wrong[:10, 1] = True
     wrong[:, 2] = True
-    none, some, every = errors(wrong)
+    none, some, every = compute_variant_errors(wrong)
     assert (none.value, none.ci_low) == (0, 0) and every.ci_high == 100
     assert some.ci_low == pytest.approx(100 * beta.ppf(0.025, 10.5, 30.5))
     assert some.ci_high == pytest.approx(100 * beta.ppf(0.975, 10.5, 30.5))
@@ -70,8 +70,8 @@ def test_groups_tell_variants_apart_by_the_signs_of_their_differences() -> None:
     wrong[:30, 1] = True
     wrong[:2, 2] = True
     of_groups = np.repeat(np.arange(20, dtype=np.uint64), 2)
-    assert paired_tests(wrong, 0, groups=of_groups) == (1.0, pytest.approx(2 / 2**15), 1.0)
-    low, high = (getattr(differences(wrong, 0, groups=of_groups)[2], end) for end in ("ci_low", "ci_high"))
+    assert compute_paired_p_values(wrong, 0, groups=of_groups) == (1.0, pytest.approx(2 / 2**15), 1.0)
+    low, high = (getattr(compute_differences(wrong, 0, groups=of_groups)[2], end) for end in ("ci_low", "ci_high"))
     assert low < 0 < high  # one group of twenty is no evidence
 
 
@@ -83,9 +83,9 @@ def test_losses_are_told_apart_where_the_interval_of_their_paired_difference_lac
     assert found.chosen == 1 and found.tied == (False, True, False, False)
     assert found.nested.value == pytest.approx(-10 * hard.mean()) and found.nested.ci_high < 0  # type: ignore[operator]
     for groups in (None, np.repeat(np.arange(60, dtype=np.uint64), 5)):
-        p_values = paired_tests(losses, 0, groups=groups)
+        p_values = compute_paired_p_values(losses, 0, groups=groups)
         assert p_values[0] == p_values[3] == 1.0
-        for p, apart in zip(p_values, differences(losses, 0, groups=groups), strict=True):
+        for p, apart in zip(p_values, compute_differences(losses, 0, groups=groups), strict=True):
             assert (p < 0.05) == (not apart.ci_low <= 0 <= apart.ci_high)  # type: ignore[operator]
 
 

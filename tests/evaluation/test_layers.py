@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import ImageData, array_images, digits_data
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.evaluating import featurise_data
-from zoo.evaluation.layer_figure import fifths, figure_of, map_of
-from zoo.evaluation.layers import LayersReport, layers_of, sized_cards
+from zoo.evaluation.layer_figure import build_layer_map, compute_fifths, make_layer_figure
+from zoo.evaluation.layers import LayersReport, build_sized_cards, measure_layers
 from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import load_features
 from zoo.features.store import read_index
-from zoo.storage import LocalPlace
+from zoo.storage import LocalLocation
 
 VIT, RESNET = "pocket_simclr_vit_shapes", "pocket_simclr_rn_shapes"
 
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(root: Path) -> LayersReport:
-    return layers_of(VIT, few(), resolutions=[48], root=root, n_probed=2)
+    return measure_layers(VIT, few(), resolutions=[48], root=root, n_probed=2)
 
 
 def few() -> ImageData:
@@ -73,7 +73,9 @@ def test_the_numbers_are_those_of_the_features_that_the_names_give(report: Layer
 
 def test_evaluate_finds_the_features_in_the_folders_that_it_would_write(report: LayersReport, root: Path) -> None:
     folders = {
-        folder.parent.parent.name for folder in root.glob("*/features/*") if read_index(LocalPlace(folder)) is not None
+        folder.parent.parent.name
+        for folder in root.glob("*/features/*")
+        if read_index(LocalLocation(folder)) is not None
     }
     assert {VIT, f"{VIT}_cls_0", f"{VIT}_avg", f"{VIT}-48px"} <= folders and len(folders) >= 14
     before = {path: path.stat().st_mtime_ns for path in root.glob("*/features/*/index.json")}
@@ -87,18 +89,18 @@ def test_a_report_is_json_and_a_map(report: LayersReport) -> None:
     assert document["chosen"]["load"] == report.chosen.command and len(document["variants"]) == 18
     assert sum(one["is_default"] for one in document["variants"]) == 1
     assert document["gain_nested"]["value"] == report.choice.nested.value
-    grid = map_of(report)
+    grid = build_layer_map(report)
     assert grid.rows == ("2", "1", "0") and [words for _, words in grid.columns] == ["cls", "avg", "cls+avg"] * 2
     assert grid.shares["2"] > grid.shares["1"] > grid.shares["0"] > 0
-    places = fifths(report)
+    places = compute_fifths(report)
     best = int(np.argmin([one.train_error.value for one in report.variants]))
     assert places[best] == 4 and 0 in places
-    assert report.chosen.name in figure_of(report).caption
+    assert report.chosen.name in make_layer_figure(report).caption
 
 
 def test_a_second_run_computes_nothing_again_and_says_the_same(report: LayersReport, root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.glob("**/*.safetensors")}
-    again = layers_of(VIT, few(), resolutions=[48], root=root, n_probed=2)
+    again = measure_layers(VIT, few(), resolutions=[48], root=root, n_probed=2)
     assert {path: path.stat().st_mtime_ns for path in root.glob("**/*.safetensors")} == before
     for one, other in zip(report.variants, again.variants, strict=True):
         assert (one.name, one.train_error, one.test_error, one.probe_error) == (
@@ -107,7 +109,7 @@ def test_a_second_run_computes_nothing_again_and_says_the_same(report: LayersRep
 
 
 def test_some_blocks_of_a_residual_network_and_the_sizes_nearest_to_the_default(tmp_path: Path) -> None:
-    found = layers_of(RESNET, few(), blocks=[0], root=tmp_path, n_probed=0)
+    found = measure_layers(RESNET, few(), blocks=[0], root=tmp_path, n_probed=0)
     assert [(one.px, one.block) for one in found.variants] == [(px, b) for px in (24, 32, 48) for b in ("3.1", "1.1")]
     assert found.probe_nested is None and all(one.probe_error is None for one in found.variants)
     assert any("sides from 8 px, and are enlarged for 24, 32, 48 px" in note for note in found.notes)
@@ -116,27 +118,29 @@ def test_some_blocks_of_a_residual_network_and_the_sizes_nearest_to_the_default(
 
 
 def test_sizes_are_near_the_shares_asked_for() -> None:
-    assert list(sized_cards(catalogue()[VIT], None)[0]) == [24, 32, 48]
-    assert list(sized_cards(catalogue()[VIT], [40])[0]) == [32, 40]
+    assert list(build_sized_cards(load_catalogue()[VIT], None)[0]) == [24, 32, 48]
+    assert list(build_sized_cards(load_catalogue()[VIT], [40])[0]) == [32, 40]
     with pytest.raises(QueryError, match=r"px=33 .* a multiple of 4"):
-        sized_cards(catalogue()[VIT], [33])
-    cards, notes = sized_cards(catalogue()["jigsaw_alexnet"], None)  # whose features are a map of one size, flattened
+        build_sized_cards(load_catalogue()[VIT], [33])
+    cards, notes = build_sized_cards(
+        load_catalogue()["jigsaw_alexnet"], None
+    )  # whose features are a map of one size, flattened
     assert list(cards) == [227] and "is measured at 227 px alone" in notes[0] and "dimensions instead of" in notes[0]
 
 
 def test_what_cannot_be_measured_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match=r"says already which features are taken; name 'pocket_simclr_vit_shapes'"):
-        layers_of(f"{VIT}@cls", few(), root=tmp_path)
+        measure_layers(f"{VIT}@cls", few(), root=tmp_path)
     with pytest.raises(QueryError, match=r"no block 3 of .* blocks 0 to 2"):
-        layers_of(VIT, few(), blocks=[3], root=tmp_path)
+        measure_layers(VIT, few(), blocks=[3], root=tmp_path)
     with pytest.raises(QueryError, match=r"'jigsaw_alexnet' has one variant alone"):
-        layers_of("jigsaw_alexnet", few(), resolutions=[], root=tmp_path)
+        measure_layers("jigsaw_alexnet", few(), resolutions=[], root=tmp_path)
     with pytest.raises(QueryError, match=r"n_train is 1; expected"):
-        layers_of(VIT, few(), n_train=1, root=tmp_path)
+        measure_layers(VIT, few(), n_train=1, root=tmp_path)
     pixels = np.zeros((6, 8, 8, 3), np.uint8)
     with pytest.raises(DataError, match="have the same label"):
         one_class = [
             array_images(pixels + part, np.zeros(6, np.int64), name="one", split=part_name, classes=["a", "b"])
             for part, part_name in enumerate(("train", "val"))
         ]
-        layers_of(VIT, ImageData(name="one", train=one_class[0], val=one_class[1]), root=tmp_path)
+        measure_layers(VIT, ImageData(name="one", train=one_class[0], val=one_class[1]), root=tmp_path)

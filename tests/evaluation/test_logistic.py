@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.logistic_solver import Exact, problem_of
+from zoo.evaluation.logistic_solver import Float64Problem, build_problem
 
 CPU = torch.device("cpu")
 
@@ -87,11 +87,11 @@ def test_the_objective_is_that_of_scikit_learns_optimum(kind: str, c: float, pre
     assert reached - best <= (probe.report_["gap"] + 1e-12) * reached
 
 
-def exact_problem(kind: str) -> tuple[Exact, float]:
+def exact_problem(kind: str) -> tuple[Float64Problem, float]:
     """In float64, and the square of the features' scale, which is C times the penalty."""
     x, y = drawn(kind)
-    basis, problem = problem_of(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
-    return Exact(x, problem.y, n_classes=problem.n_classes, basis=basis), 1.0 / basis.scale**2
+    basis, problem = build_problem(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
+    return Float64Problem(x, problem.y, n_classes=problem.n_classes, basis=basis), 1.0 / basis.scale**2
 
 
 @for_each(product(["digits", "few of each class", "outlying feature"], [0.01, 1.0, 100.0]), arguments=2)
@@ -171,7 +171,7 @@ def test_turned_features_give_the_same_predictions_and_scaled_ones_do_with_c_ove
 @for_each(["digits", "fewer images"])
 def test_the_basis_keeps_every_distance_and_residuals_are_the_derivative(kind: str) -> None:
     x, y = drawn(kind)
-    basis, problem = problem_of(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
+    basis, problem = build_problem(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
     np.testing.assert_allclose(basis.coordinates(x), problem.z, atol=1e-6)
     centred = torch.from_numpy((x - x.mean(axis=0)) / basis.scale)
     np.testing.assert_allclose(problem.z[:, :-1] @ problem.z[:, :-1].T, centred @ centred.T, atol=1e-9)

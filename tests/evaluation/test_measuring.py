@@ -10,7 +10,7 @@ import pytest
 from tests.each import for_each
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.arrays import not_finite
+from zoo.evaluation.arrays import find_non_finite_row
 from zoo.evaluation.measuring import ProbeCache, label_setting, measure, measure_seeds
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_was_kept_is_found_again_and_another_is_not(tmp_path: Path) -
 
 def test_the_first_row_that_is_not_finite_is_found_in_any_block() -> None:
     x = np.ones((20_000, 2), dtype=np.float32)
-    assert not_finite(x) is None
+    assert find_non_finite_row(x) is None
     x[17_001, 1] = np.inf
     x[19_000, 0] = np.nan
-    assert not_finite(x) == 17_001
+    assert find_non_finite_row(x) == 17_001

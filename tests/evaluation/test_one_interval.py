@@ -10,10 +10,10 @@ import pytest
 from tests.each import for_each
 from tests.evaluation.test_risk_refits import Least
 from tests.planted_features import features
-from zoo.choosing.comparing import Look, error_of
-from zoo.evaluation.bootstrap import Interval, error_interval
+from zoo.choosing.comparing import RungComparison, estimate_error
+from zoo.evaluation.bootstrap import Interval, compute_error_interval
 from zoo.evaluation.classification import classification_metrics
-from zoo.evaluation.layer_choice import errors
+from zoo.evaluation.layer_choice import compute_variant_errors
 from zoo.evaluation.measuring import measure_seeds
 from zoo.evaluation.risk import FULL, decompose
 
@@ -30,16 +30,16 @@ def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of
     train, test = parts
     measured = measure_seeds(train, test, FULL, n_seeds=1, probe=Least, seed=5)
     wrong = ~measured.runs[0].correct
-    found = error_interval(wrong, groups=test.groups)
+    found = compute_error_interval(wrong, groups=test.groups)
     assert 0 < found.ci_low < found.value < found.ci_high < 100  # type: ignore[operator]
     outputs = np.eye(2)[np.where(wrong, 1 - test.y, test.y)]
     clusters = None if test.groups is None else test.groups.astype(int)
-    look = Look(1, 10, len(wrong), "probe", {"a": wrong}, {}, clusters, {}, 0.0)
+    look = RungComparison(1, 10, len(wrong), "probe", {"a": wrong}, {}, clusters, {}, 0.0)
     assert measured.error == found
     assert decompose(train, test, probe=Least, seed=9).intervals["full_shot_error"] == found
     assert classification_metrics(test.y, outputs, groups=test.groups, seed=3).metrics["error"] == found
-    assert errors(wrong[:, None], groups=test.groups) == (found,)
-    assert error_of(look, "a") == found
+    assert compute_variant_errors(wrong[:, None], groups=test.groups) == (found,)
+    assert estimate_error(look, "a") == found
 
 
 def test_errors_stay_below_100_where_they_are_moved_and_unexplained_variance_may_exceed_it() -> None:
@@ -50,15 +50,15 @@ def test_errors_stay_below_100_where_they_are_moved_and_unexplained_variance_may
 
 def test_the_interval_of_a_mean_loss_is_around_its_mean_and_no_count_of_what_is_not_zero() -> None:
     losses = np.random.default_rng(0).exponential(0.2, 400)
-    found = error_of(Look(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
+    found = estimate_error(RungComparison(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
     assert found.value == pytest.approx(100 * losses.mean())
     assert found.ci_high - found.ci_low == pytest.approx(100 * 3.92 * losses.std() / 20, rel=0.1)  # type: ignore[operator]
 
 
 def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:
     wrong = np.random.default_rng(1).uniform(size=80) < 0.2
-    alone, again = error_interval(wrong), np.repeat(wrong, 5)
-    grouped, naive = error_interval(again, groups=np.repeat(np.arange(80), 5)), error_interval(again)
+    alone, again = compute_error_interval(wrong), np.repeat(wrong, 5)
+    grouped, naive = compute_error_interval(again, groups=np.repeat(np.arange(80), 5)), compute_error_interval(again)
     widths = [float(one.ci_high - one.ci_low) for one in (alone, grouped, naive)]  # type: ignore[operator]
     assert widths[1] == pytest.approx(widths[0], rel=0.05) and widths[2] < 0.5 * widths[0]
 
@@ -69,14 +69,14 @@ def test_intervals_of_an_error_hold_it_in_nineteen_of_twenty_sets_of_groups() ->
     for _ in range(300):
         sizes = 1 + random.poisson(4, 60)
         wrong = random.uniform(size=sizes.sum()) < np.repeat(random.beta(0.4, 1.6, 60), sizes)
-        found = error_interval(wrong, groups=np.repeat(np.arange(60), sizes))
+        found = compute_error_interval(wrong, groups=np.repeat(np.arange(60), sizes))
         held += found.ci_low <= 20 <= found.ci_high  # type: ignore[operator]
     assert held >= 273  # 285 are expected; fewer than 273 with a probability of 1 %
 
 
 def test_a_raised_error_of_which_none_was_seen_has_no_lower_bound_and_unexplained_variance_no_upper_one() -> None:
-    raised = error_interval(np.zeros(7, dtype=bool)).moved(3.8)
+    raised = compute_error_interval(np.zeros(7, dtype=bool)).moved(3.8)
     assert (raised.value, raised.ci_low) == (3.8, 0.0) and raised.ci_high == pytest.approx(33.0, abs=0.1)
-    assert error_interval(np.ones(7, dtype=bool)).moved(3.8).ci_high == 100.0
+    assert compute_error_interval(np.ones(7, dtype=bool)).moved(3.8).ci_high == 100.0
     unexplained = Interval(value=104.0, ci_low=99.0, ci_high=120.0)  # of a probe of numbers
     assert unexplained.moved(0.0) == unexplained

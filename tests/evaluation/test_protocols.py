@@ -11,11 +11,11 @@ import pytest
 
 from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation import bootstrap, classification, measuring, risk, tagging
-from zoo.evaluation.label_free.catalogue import protocol_row
+from zoo.evaluation import bootstrap, classification, measuring, multilabel, risk
+from zoo.evaluation.label_free.catalogue import format_protocol_row
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
-from zoo.evaluation.protocols import PROTOCOLS, Protocol, protocol_named, protocols_table
+from zoo.evaluation.protocols import PROTOCOLS, Protocol, build_protocol, format_protocols_table
 from zoo.evaluation.regression import RidgeProbe
 from zoo.evaluation.streamed import StreamedProbe
 
@@ -69,8 +69,8 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
     assert rules.get("held_out_share") == (measuring.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
-    if protocol.name == tagging.PROTOCOL:
-        assert (rules["fewest_images"], rules["n_bootstrap"]) == (tagging.FEWEST, classification.N_DRAWS)
+    if protocol.name == multilabel.PROTOCOL:
+        assert (rules["fewest_images"], rules["n_bootstrap"]) == (multilabel.FEWEST, classification.N_DRAWS)
     else:
         assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
     assert rules.get("fewest_tuning", measuring.FEWEST_TUNING) == measuring.FEWEST_TUNING
@@ -94,7 +94,7 @@ def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> No
     arguments=3,
 )
 def test_the_name_tells_the_options_of_a_user(base: str, changed: dict[str, Any], name: str) -> None:
-    found = protocol_named(base, **changed)
+    found = build_protocol(base, **changed)
     assert found.name == name
     options = {**found.rules, **found.settings}
     assert all(
@@ -119,25 +119,25 @@ def test_other_options_have_other_names() -> None:
         list(range(50)),
         list(range(51)),
     ]
-    names = {protocol_named("zoo-logistic-2", Cs=value).name for value in values}
+    names = {build_protocol("zoo-logistic-2", Cs=value).name for value in values}
     assert len(names) == len(values)
     assert max(map(len, names)) < 80
 
 
 def test_what_is_no_protocol_no_option_or_no_value_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"'zoo-logistic'; did you mean zoo-logistic-"):
-        protocol_named("zoo-logistic")
+        build_protocol("zoo-logistic")
     with pytest.raises(
         QueryError, match=r"'zoo-nearest-neighbours-1' has no option 'q', expected one of .*k, .*temperat"
     ):
-        protocol_named("zoo-nearest-neighbours-1", q=1)
+        build_protocol("zoo-nearest-neighbours-1", q=1)
     for value in (math.nan, object()):
         with pytest.raises(QueryError, match=r"An option of a protocol is .*, expected a text, a finite number"):
-            protocol_named("zoo-nearest-neighbours-1", temperature=value)
+            build_protocol("zoo-nearest-neighbours-1", temperature=value)
 
 
 def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:
-    table = protocols_table()
+    table = format_protocols_table()
     readme = (repository / "results/README.md").read_text()
-    assert f"<!-- protocols:begin -->\n{table}\n{protocol_row()}\n" in readme
+    assert f"<!-- protocols:begin -->\n{table}\n{format_protocol_row()}\n" in readme
     assert len(table.splitlines()) == len(PROTOCOLS) + 2

@@ -13,10 +13,10 @@ import pytest
 from tests.cli_runner import document, run
 from zoo.datasets import open_images
 from zoo.errors import QueryError
-from zoo.evaluation.evaluating import Request, evaluate, featurise_data, rows_of_evaluation
-from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_measured
-from zoo.evaluation.recomputing import passed_over, protocol_problem, recompute
-from zoo.files import content_folder
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data, make_evaluation_rows
+from zoo.evaluation.label_free.measuring import compute_metric_inputs, make_metric_rows, measure
+from zoo.evaluation.recomputing import count_skipped_rows, find_protocol_problem, recompute
+from zoo.files import get_content_folder
 from zoo.results.merging import check
 from zoo.results.recording import record
 from zoo.results.rows import Measurement
@@ -35,13 +35,13 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = open_images(str(folder / "stripes.npz"))
     found = featurise_data(ENCODER, data, root=folder / "features")
     request = Request(settings=("2-shot",), n_seeds=2, seed=3, probe="logistic")
-    rows: dict[Measurement, dict[str, Any]] = rows_of_evaluation(
+    rows: dict[Measurement, dict[str, Any]] = make_evaluation_rows(
         evaluate(found["train"], found["val"], request), source="Ann"
     )
-    inputs = inputs_of(ENCODER, data, {"features", "labels"}, root=folder / "features")
+    inputs = compute_metric_inputs(ENCODER, data, {"features", "labels"}, root=folder / "features")
     options = {"leave_one_out_neighbours": {"k": 5}}
     measured = measure(["uniformity", "leave_one_out_neighbours"], inputs, options=options)
-    rows |= rows_of_measured(measured, inputs, source="Ann")
+    rows |= make_metric_rows(measured, inputs, source="Ann")
     record(rows, folder=folder / "results", alone=True)
     return folder
 
@@ -66,7 +66,7 @@ def images(submitted: Path) -> dict[str, str]:
 
 
 def test_every_row_of_a_right_submission_is_checked_and_comes_out_the_same(submitted: Path) -> None:
-    checked = check([submitted / "results"], protocol=protocol_problem)
+    checked = check([submitted / "results"], protocol=find_protocol_problem)
     assert (checked.problems, checked.unknown_protocols, len(checked.found)) == ((), {}, 5)
     done = recompute(checked.found, sample=100, images=images(submitted))
     assert [(one.state, one.reason) for one in done] == [("same", "")] * 5
@@ -98,10 +98,10 @@ def test_other_weights_and_other_images_are_told(submitted: Path, tampered: Tamp
         f"Its weights have the hash 000000000000, and those here {weights[:12]}.",
     )
     done = recompute(found, sample=1)
-    assert passed_over(done) == {
+    assert count_skipped_rows(done) == {
         "Where the images of 'stripes' are is not known; say it with --images stripes=IMAGES.": 5
     }
-    (reason,) = passed_over(recompute(found, sample=1, images={"stripes": "digits"}))
+    (reason,) = count_skipped_rows(recompute(found, sample=1, images={"stripes": "digits"}))
     assert reason == "'digits' has other images than 'stripes' of this row."
     with pytest.raises(QueryError, match="There are no rows of the data set 'birds'; expected one of stripes"):
         recompute(found, sample=1, images={"birds": "digits"})
@@ -119,7 +119,7 @@ def test_other_weights_and_other_images_are_told(submitted: Path, tampered: Tamp
 def test_settings_must_be_those_that_a_protocol_stands_for(
     tampered: Tamper, before: str, after: str, words: str
 ) -> None:
-    problems = check([tampered(before, after)], protocol=protocol_problem).problems
+    problems = check([tampered(before, after)], protocol=find_protocol_problem).problems
     assert problems
     assert all(one.kind == "protocol" and words in one.sentence for one in problems)
 
@@ -139,7 +139,7 @@ def test_rows_that_are_there_twice_or_contradict_others_are_problems(submitted: 
 def test_the_shipped_rows_pass_every_check_of_protocols() -> None:
     names = ("pocket_simclr_rn_shapes", "pocket_init_rn")
     checked = check(
-        [content_folder("results") / "measured" / f"{name}.csv" for name in names], protocol=protocol_problem
+        [get_content_folder("results") / "measured" / f"{name}.csv" for name in names], protocol=find_protocol_problem
     )
     assert (checked.problems, checked.unknown_protocols) == ((), {})
     curves = {one.row.protocol for one in checked.found if one.row.protocol.startswith("zoo-curve-")}

@@ -14,7 +14,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut, cross_val_predict
 
 from tests.planted_features import features
-from zoo.datasets.images import get_numbers, groups_of_names
+from zoo.datasets.images import get_numbers, hash_group_names
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import evaluate, load_probe, save_probe
 from zoo.evaluation.evaluating import Request
@@ -121,7 +121,7 @@ def test_more_labels_explain_more_and_every_probe_is_a_row() -> None:
 def test_copies_and_groups_choose_no_penalty_for_each_other() -> None:
     random = np.random.default_rng(0)
     noise, y = (random.standard_normal(shape).repeat(3, axis=0) for shape in ((40, 300), 40))  # of each patient three
-    groups = groups_of_names([f"patient {number // 3}" for number in range(120)])
+    groups = hash_group_names([f"patient {number // 3}" for number in range(120)])
     train, test = parts(noise, y, 60)
     for alike in ({"groups": groups}, {"contents": groups}):
         both = [replace(part, **{name: one[part.y] for name, one in alike.items()}) for part in (train, test)]

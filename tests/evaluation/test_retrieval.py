@@ -10,8 +10,8 @@ import pytest
 
 import zoo.features
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.nearest import nearest as nearest_rows
-from zoo.evaluation.retrieval import near_pairs, nearest
+from zoo.evaluation.nearest_neighbours import find_nearest as nearest_rows
+from zoo.evaluation.retrieval import find_near_pairs, nearest
 from zoo.features import Features, Origin
 from zoo.looking import find_near_duplicates
 
@@ -34,7 +34,7 @@ def made(x: Any, **more: Any) -> Features:
 
 def pairs_within(z: np.ndarray) -> set[tuple[int, ...]]:
     distances, rows = nearest_rows(z, 20)
-    return {tuple(pair) for pair in near_pairs(distances, rows, np.arange(len(z)))[0].tolist()}
+    return {tuple(pair) for pair in find_near_pairs(distances, rows, np.arange(len(z)))[0].tolist()}
 
 
 def test_neighbours_are_those_of_a_plain_search() -> None:

@@ -12,7 +12,7 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from tests.planted_features import GridProbe, features, gaussian_pair
 from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import disagreement, outcomes_of
+from zoo.evaluation.bootstrap import build_outcome_table, compute_disagreement_p
 from zoo.evaluation.measuring import ProbeCache
 from zoo.evaluation.risk import LEVEL, RiskReport, decompose
 from zoo.features import Features
@@ -158,7 +158,7 @@ def test_stable_probes_are_said_to_disagree_as_rarely_as_is_stated() -> None:
             subset = random.choice(600, 150, replace=False)
             own = np.where(random.random(150) < 0.5, wrong[subset], random.random(150) < 0.2)
             evaluated.append((np.sort(subset), ~own))
-        said += disagreement(outcomes_of(600, evaluated)) < LEVEL
+        said += compute_disagreement_p(build_outcome_table(600, evaluated)) < LEVEL
     assert 0.003 * n_repeats <= said <= 0.02 * n_repeats, said
 
 

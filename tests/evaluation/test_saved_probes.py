@@ -19,10 +19,10 @@ from tests.each import for_each
 from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
 from zoo.errors import CorruptImage, DataError, QueryError, StoreError
 from zoo.evaluation import LogisticProbe, StreamedProbe, load_probe, save_probe
-from zoo.evaluation.classification import confusion_figure
+from zoo.evaluation.classification import make_confusion_figure
 from zoo.evaluation.evaluating import Request, evaluate
-from zoo.evaluation.keeping import keep_probe
-from zoo.evaluation.saved_probes import DESCRIPTION, NUMBERS, SavedProbe, probe_of
+from zoo.evaluation.refit import keep_probe
+from zoo.evaluation.saved_probes import DESCRIPTION, NUMBERS, SavedProbe, make_saved_probe
 from zoo.features import Features, featurise
 from zoo.loading import load as load_encoder
 
@@ -50,7 +50,7 @@ def train() -> Features:
 
 @pytest.fixture(scope="module")
 def probe(train: Features) -> SavedProbe:
-    return replace(probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train, about={"seed": 3}), load=tiny)
+    return replace(make_saved_probe(LogisticProbe(C=1.0).fit(train.x, train.y), train, about={"seed": 3}), load=tiny)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_is_loaded_is_what_was_saved(probe: SavedProbe, folder: Path, train
 def test_it_predicts_what_the_fitted_probe_does(large: float) -> None:
     some = features(large=large)
     fitted = LogisticProbe(C=1.0, precision="float64").fit(some.x.astype(np.float64), some.y)
-    saved = probe_of(fitted, some)
+    saved = make_saved_probe(fitted, some)
     expected = fitted.predict_proba(some.x.astype(np.float64))
     assert np.allclose(saved.predict_proba(some.x), expected, atol=1e-9)
     assert saved.dim == DIM
@@ -81,10 +81,10 @@ def test_it_predicts_what_the_fitted_probe_does(large: float) -> None:
 def test_probes_of_other_kinds_with_coefficients_are_saved_too(train: Features, tmp_path: Path) -> None:
     binary = replace(train, y=(train.y > 0).astype(np.int64), classes=("no", "yes"))
     by_sklearn = LogisticRegression().fit(binary.x, binary.y)
-    saved = probe_of(by_sklearn, binary)
+    saved = make_saved_probe(by_sklearn, binary)
     assert np.allclose(saved.predict_proba(binary.x), by_sklearn.predict_proba(binary.x), atol=1e-6)
     streamed = StreamedProbe(n_trials=1, epochs=2, device="cpu", batch_size=(32,)).fit(train.x, train.y)
-    again = load_probe(save_probe(probe_of(streamed, train), tmp_path / "streamed"))
+    again = load_probe(save_probe(make_saved_probe(streamed, train), tmp_path / "streamed"))
     assert np.allclose(again.predict_proba(train.x), streamed.predict_proba(train.x), atol=1e-4)
 
 
@@ -107,8 +107,8 @@ def test_images_are_predicted_from_memory_files_and_sets_alike(folder: Path, tmp
 
 def test_a_probe_of_features_that_were_stored_as_float16_computes_as_these_were(train: Features) -> None:
     stored = replace(train, origin=replace(train.origin, precision="float32, stored as float16"))
-    halved = replace(probe_of(LogisticProbe(C=1.0).fit(stored.x, stored.y), stored), load=tiny)
-    plain = replace(probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train), load=tiny)
+    halved = replace(make_saved_probe(LogisticProbe(C=1.0).fit(stored.x, stored.y), stored), load=tiny)
+    plain = replace(make_saved_probe(LogisticProbe(C=1.0).fit(train.x, train.y), train), load=tiny)
     images = image_set(5, seed=1)
     one, other = (found.predict_images(images, device="cpu").probabilities for found in (halved, plain))
     assert np.array_equal(one, other)
@@ -200,7 +200,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SavedProbe
     images = image_set(30, seed=3)
     network, preprocess = load_encoder(ENCODER)
     some = featurise(network, preprocess, images, name=ENCODER, device="cpu")
-    saved = probe_of(LogisticProbe(C=1.0).fit(some.x, some.y), some)
+    saved = make_saved_probe(LogisticProbe(C=1.0).fit(some.x, some.y), some)
     place = save_probe(saved, tmp_path_factory.mktemp("exports") / "probe", export=("torch", "onnx"))
     return place, load_probe(place), torch.stack([preprocess(images.images[i]) for i in range(5)])
 
@@ -262,10 +262,10 @@ class Unexportable(torch.nn.Module):
 
 @pytest.mark.parametrize("kind", ["torch", "onnx"])
 def test_a_probe_stays_whatever_becomes_of_its_export(kind: str, probe: SavedProbe, tmp_path: Path) -> None:
-    from zoo.features.store import preprocess_hash, weights_hash
+    from zoo.features.store import hash_preprocess, hash_weights
 
     network = Unexportable().eval()
-    origin = probe.origin | {"weights_hash": weights_hash(network), "preprocess_hash": preprocess_hash(shown)}
+    origin = probe.origin | {"weights_hash": hash_weights(network), "preprocess_hash": hash_preprocess(shown)}
     kept = replace(probe, load=lambda name: (network, shown), origin=origin)
     with pytest.raises(QueryError, match=r"The probe is saved in .*, but not its export: .* cannot be exported"):
         save_probe(kept, tmp_path / "probe", export=(kind,))
@@ -331,7 +331,7 @@ def test_a_measured_probe_is_trained_again_without_tuning_and_is_the_same(
     assert about["chosen"] == (named if kind == "logistic" else run.report["chosen"])
     assert kind != "logistic" or set(named) == {"C", "preparation"}
     assert about["metrics"]["metrics"]["auroc"]["value"] > 60
-    saved = save_probe(kept.probe, tmp_path / "saved", figures=[confusion_figure(kept.metrics)])  # type: ignore[arg-type]
+    saved = save_probe(kept.probe, tmp_path / "saved", figures=[make_confusion_figure(kept.metrics)])  # type: ignore[arg-type]
     assert {path.name for path in saved.iterdir()} == {DESCRIPTION, NUMBERS, "confusion.png", "confusion.svg"}
     assert load_probe(saved).about == about
 
@@ -354,7 +354,7 @@ def test_a_probe_that_is_another_than_the_measured_one_is_refused(pair: tuple[Fe
 
 def test_16_bit_images_are_shown_as_those_of_the_training_were(train: Features, tmp_path: Path) -> None:
     fitted = LogisticProbe(C=1.0).fit(train.x, train.y)
-    scaled = replace(probe_of(fitted, train), scale=(0.0, 1000.0), load=tiny)
+    scaled = replace(make_saved_probe(fitted, train), scale=(0.0, 1000.0), load=tiny)
     again = load_probe(save_probe(scaled, tmp_path / "scaled"), load=tiny)
     assert again.scale == (0.0, 1000.0)
     grey = np.random.default_rng(0).integers(0, 1000, (8, 8)).astype(np.uint16)

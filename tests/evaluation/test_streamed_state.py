@@ -13,10 +13,10 @@ from tests.each import for_each
 from tests.evaluation.test_streamed import SMALL, drawn
 from zoo.errors import StoreError
 from zoo.evaluation import streamed
-from zoo.evaluation.streamed import STANDARD, PassProgress, Space, StreamedProbe, proposed
-from zoo.evaluation.streamed_training import Candidate
+from zoo.evaluation.streamed import STANDARD, PassProgress, SearchSpace, StreamedProbe, propose_candidates
+from zoo.evaluation.streamed_training import Hyperparameters
 
-SPACE = Space(
+SPACE = SearchSpace(
     learning_rate_per_256=(1e-3, 1.0),
     weight_decay=(1e-8, 2e-4),
     batch_size=(512, 1024, 2048, 4096),
@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(
 
     def fill(progress: PassProgress) -> None:
         if progress.n_trials_done == 4 and progress.epoch == 3:
-            monkeypatch.setattr(streamed, "replaced", full)
+            monkeypatch.setattr(streamed, "replace_file", full)
 
     with pytest.raises(StoreError, match="could not be written"):
         in_folder(tmp_path, progress=fill).fit(**data)
@@ -105,9 +105,9 @@ def test_a_full_disk_is_one_sentence_and_what_was_kept_stays(
     assert np.array_equal(in_folder(tmp_path).fit(**data).coef_, whole.coef_)
 
 
-def told(n: int) -> list[tuple[Candidate, float | None]]:
+def told(n: int) -> list[tuple[Hyperparameters, float | None]]:
     """Trials whose error falls with the learning rate; some diverged."""
-    candidates = proposed(SPACE, range(n), [], seed=5, n_startup=n, standard_first=False)
+    candidates = propose_candidates(SPACE, range(n), [], seed=5, n_startup=n, standard_first=False)
     return [
         (one, None if number % 9 == 8 else 50 - 10 * np.log10(one.learning_rate_per_256))
         for number, one in enumerate(candidates)
@@ -115,7 +115,7 @@ def told(n: int) -> list[tuple[Candidate, float | None]]:
 
 
 def test_the_first_trials_are_standard_settings_and_the_space_is_covered_at_random() -> None:
-    found = proposed(SPACE, range(20), [], seed=0, n_startup=20, standard_first=True)
+    found = propose_candidates(SPACE, range(20), [], seed=0, n_startup=20, standard_first=True)
     assert tuple(found[:6]) == STANDARD
     assert all(one in SPACE for one in found)
     assert len(set(found)) == 20
@@ -123,13 +123,13 @@ def test_the_first_trials_are_standard_settings_and_the_space_is_covered_at_rand
 
 
 def test_later_trials_learn_from_earlier_ones_and_differ_among_themselves() -> None:
-    found = proposed(SPACE, range(20, 30), told(20), seed=0, n_startup=20, standard_first=True)
+    found = propose_candidates(SPACE, range(20, 30), told(20), seed=0, n_startup=20, standard_first=True)
     assert len(set(found)) == 10
     assert np.median([one.learning_rate_per_256 for one in found]) > 0.2  # of 0.001 to 1, the larger the better
-    assert found == proposed(SPACE, range(20, 30), told(20), seed=0, n_startup=20, standard_first=True)
+    assert found == propose_candidates(SPACE, range(20, 30), told(20), seed=0, n_startup=20, standard_first=True)
 
 
 def test_standard_settings_outside_the_space_are_left_out() -> None:
     small = replace(SPACE, batch_size=(512,), batch_norm=(True,), optimizer=("sgd",), schedule=("multistep",))
-    found = proposed(small, range(3), [], seed=0, n_startup=3, standard_first=True)
+    found = propose_candidates(small, range(3), [], seed=0, n_startup=3, standard_first=True)
     assert found[0] == STANDARD[2] and not set(found[1:]) & set(STANDARD)

@@ -10,21 +10,21 @@ import pytest
 import torch
 
 from zoo.evaluation.streamed_training import (
-    Candidate,
-    Labelled,
+    Hyperparameters,
+    LabelledRows,
     Lars,
-    Setting,
+    PassSettings,
     ShuffledRows,
-    Trained,
-    evaluated,
-    factor,
-    near_equal,
-    scanned,
+    TrainedCandidate,
+    compute_moments,
+    compute_schedule_factor,
+    evaluate_candidates,
+    split_near_equal,
     train,
 )
 
 N, DIM, CLASSES = 150, 6, 4
-SETTING = Setting(
+SETTING = PassSettings(
     epochs=3,
     n_classes=CLASSES,
     seed=1,
@@ -35,7 +35,7 @@ SETTING = Setting(
     precision="float32",
     device=torch.device("cpu"),
 )
-BASE = Candidate(
+BASE = Hyperparameters(
     learning_rate_per_256=0.5, weight_decay=1e-2, batch_size=16, batch_norm=False, optimizer="sgd", schedule="cosine"
 )
 VARIED = [
@@ -49,18 +49,20 @@ VARIED = [
 
 
 @pytest.fixture(scope="module")
-def data() -> Labelled:
+def data() -> LabelledRows:
     generator = np.random.default_rng(0)
     y = generator.integers(0, CLASSES, N)
     x = generator.normal(size=(N, DIM)) + generator.normal(size=(CLASSES, DIM))[y] + 1
-    return Labelled(x.astype(np.float32), y)
+    return LabelledRows(x.astype(np.float32), y)
 
 
-def trained(data: Labelled, candidates: list[Candidate], setting: Setting = SETTING) -> list[Trained]:
+def trained(
+    data: LabelledRows, candidates: list[Hyperparameters], setting: PassSettings = SETTING
+) -> list[TrainedCandidate]:
     return train(data, candidates, setting, after_epoch=lambda epoch, state: None)
 
 
-def by_pytorch(data: Labelled, candidate: Candidate) -> tuple[torch.nn.Module, float]:
+def by_pytorch(data: LabelledRows, candidate: Hyperparameters) -> tuple[torch.nn.Module, float]:
     """The same training as a user of PyTorch would write it, on the same batches; and the loss of the last epoch."""
     reader = ShuffledRows(data, batch_rows=64, window_bytes=1 << 20, block_rows=8, device=torch.device("cpu"))
     linear = torch.nn.Linear(DIM, CLASSES)
@@ -77,15 +79,15 @@ def by_pytorch(data: Labelled, candidate: Candidate) -> tuple[torch.nn.Module, f
         if candidate.optimizer == "adam"
         else kinds[candidate.optimizer](groups, lr=1.0, momentum=0.9)
     )
-    n_steps = SETTING.epochs * sum(len(near_equal(size, candidate.batch_size)) for size in reader.sizes)
+    n_steps = SETTING.epochs * sum(len(split_near_equal(size, candidate.batch_size)) for size in reader.sizes)
     step = 0
     for epoch in range(SETTING.epochs):
         total = 0.0
         for x, y in reader.epoch(SETTING.seed, SETTING.stage, epoch):
-            sizes = near_equal(len(x), candidate.batch_size)
+            sizes = split_near_equal(len(x), candidate.batch_size)
             for x_part, y_part in zip(x.split(sizes), y.split(sizes), strict=True):
                 for group in optimizer.param_groups:
-                    group["lr"] = candidate.learning_rate * factor(candidate.schedule, step, n_steps)
+                    group["lr"] = candidate.learning_rate * compute_schedule_factor(candidate.schedule, step, n_steps)
                 optimizer.zero_grad()
                 loss = torch.nn.functional.cross_entropy(linear(norm(x_part)), y_part)
                 loss.backward()
@@ -95,7 +97,7 @@ def by_pytorch(data: Labelled, candidate: Candidate) -> tuple[torch.nn.Module, f
 
 
 @pytest.mark.parametrize("candidate", VARIED, ids=lambda one: f"{one.optimizer}-{one.batch_size}-{one.batch_norm}")
-def test_a_candidate_ends_where_pytorch_would_take_it(data: Labelled, candidate: Candidate) -> None:
+def test_a_candidate_ends_where_pytorch_would_take_it(data: LabelledRows, candidate: Hyperparameters) -> None:
     (ours,) = trained(data, [candidate])
     theirs, loss = by_pytorch(data, candidate)
     torch.testing.assert_close(ours.weight, theirs.weight.detach(), rtol=1e-4, atol=1e-5)
@@ -103,29 +105,29 @@ def test_a_candidate_ends_where_pytorch_would_take_it(data: Labelled, candidate:
     assert ours.train_loss == pytest.approx(loss, rel=1e-5)
 
 
-def test_a_candidate_does_not_depend_on_its_company(data: Labelled) -> None:
+def test_a_candidate_does_not_depend_on_its_company(data: LabelledRows) -> None:
     together = trained(data, [*VARIED, *(replace(one, weight_decay=0.1) for one in VARIED)])
     for candidate, one in zip(VARIED, together, strict=False):
         (alone,) = trained(data, [candidate])
         torch.testing.assert_close(one.weight, alone.weight, rtol=1e-4, atol=1e-6)
 
 
-def test_a_candidate_that_diverges_is_given_up_and_harms_no_other(data: Labelled) -> None:
+def test_a_candidate_that_diverges_is_given_up_and_harms_no_other(data: LabelledRows) -> None:
     hopeless = replace(BASE, learning_rate_per_256=1e43)
     bad, good = trained(data, [hopeless, BASE])
     assert bad.diverged_at_epoch == 1 and bad.train_loss is None
     (alone,) = trained(data, [BASE])
     torch.testing.assert_close(good.weight, alone.weight)
-    assert evaluated([bad, good], data, scanned(data), SETTING)[0] == (None, None)
+    assert evaluate_candidates([bad, good], data, compute_moments(data), SETTING)[0] == (None, None)
 
 
-def test_error_and_log_loss_are_those_of_the_logits(data: Labelled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_and_log_loss_are_those_of_the_logits(data: LabelledRows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.evaluation.streamed_training._LOGITS_AT_A_TIME", 100)  # several blocks
     found = trained(data, VARIED)
     y = data.y.copy()
     y[:10] = -1  # of no class
-    moments = scanned(data)
-    scores = evaluated(found, Labelled(data.x, y), moments, SETTING)
+    moments = compute_moments(data)
+    scores = evaluate_candidates(found, LabelledRows(data.x, y), moments, SETTING)
     for one, (error, loss) in zip(found, scores, strict=True):
         x = torch.from_numpy(data.read(slice(None))).double()
         if one.candidate.batch_norm:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from zoo.errors import DataError, QueryError
-from zoo.execution.processes import tell
+from zoo.execution.processes import send_message
 
 
 def squared(number: int) -> int:
@@ -42,7 +42,7 @@ def slow(folder: Path, number: int) -> int:
 
 def telling(number: int) -> int:
     """Says what it is at."""
-    tell(f"at {number}")
+    send_message(f"at {number}")
     return number
 
 

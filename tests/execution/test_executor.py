@@ -12,7 +12,14 @@ import pytest
 from tests.execution.pieces import squared
 from zoo.errors import QueryError
 from zoo.execution import WAIT, Resources, open_executor
-from zoo.execution.executor import ABSENT, PartOf, difference, n_cores, parse_part, versions
+from zoo.execution.executor import (
+    ABSENT,
+    PartExecutor,
+    collect_versions,
+    count_cores,
+    describe_version_difference,
+    parse_part,
+)
 from zoo.execution.processes import Processes
 
 
@@ -27,16 +34,16 @@ def test_all_parts_together_do_every_piece_once() -> None:
             sizes.add(len(values))
         assert sorted(done) == [number**2 for number in range(25)]
         assert max(sizes) - min(sizes) <= 1
-    share = PartOf(Processes(0), 2, 2).share(["a", WAIT, "b", "c", WAIT, "d"])
+    share = PartExecutor(Processes(0), 2, 2).share(["a", WAIT, "b", "c", WAIT, "d"])
     assert [*share] == [WAIT, "b", WAIT, "d"], "waiting counts for nothing"
 
 
 def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {None: 1, "local:3": 3, "local": n_cores()}
+    sizes = {None: 1, "local:3": 3, "local": count_cores()}
     assert {name: open_executor(name, resources=Resources()).n_workers for name in sizes} == sizes
     assert open_executor("local", resources=Resources(n_cpus=10_000)).n_workers == 1
     part = open_executor("local:2", resources=Resources(), part=(3, 4))
-    assert isinstance(part, PartOf) and (part.k, part.n, part.n_workers) == (3, 4, 2)
+    assert isinstance(part, PartExecutor) and (part.k, part.n, part.n_workers) == (3, 4, 2)
     for name in ("", "local:", "local:0", "local:-1", "local:2.0", "local:9999", "rays", "ray:", "gpu"):
         with pytest.raises(QueryError, match=r"^Got --on .*, expected local"):
             open_executor(name, resources=Resources())
@@ -53,11 +60,14 @@ def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_versions_are_known_without_imports_and_a_difference_names_what_differs() -> None:
-    script = "import sys; from zoo.execution.executor import versions; print(versions()); print('torch' in sys.modules)"
+    script = (
+        "import sys; from zoo.execution.executor import collect_versions; "
+        "print(collect_versions()); print('torch' in sys.modules)"
+    )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    here = versions()
+    here = collect_versions()
     assert said.stdout.splitlines() == [str(here), "False"], "the same in another process"
-    assert difference(here, here) == ""
-    assert difference(here | {"torch": "1.0"}, here | {"timm": ABSENT}) == (
+    assert describe_version_difference(here, here) == ""
+    assert describe_version_difference(here | {"torch": "1.0"}, here | {"timm": ABSENT}) == (
         f"torch {here['torch']} instead of 1.0, timm {ABSENT} instead of {here['timm']}"
     )

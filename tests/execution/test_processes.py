@@ -19,7 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.execution.pieces import slow, squared, telling, troubled, variable
 from zoo.errors import QueryError
 from zoo.execution.executor import N_TRIES, WAIT, Resources
-from zoo.execution.processes import Processes, worker_name
+from zoo.execution.processes import Processes, format_worker_name
 
 ONE = Resources()
 
@@ -35,7 +35,7 @@ def test_outcomes_come_as_they_end_with_the_threads_that_a_piece_takes(processes
     outcomes: list[Any] = [*processes.map_unordered(squared, range(8), ONE)]
     assert sorted((one.work, one.value) for one in outcomes) == [(number, number**2) for number in range(8)]
     workers = {one.worker for one in outcomes}
-    assert 1 <= len(workers) <= 2 == processes.n_workers and worker_name() not in workers
+    assert 1 <= len(workers) <= 2 == processes.n_workers and format_worker_name() not in workers
     for n_cpus in (1, 2):
         outcomes = [*processes.map_unordered(variable, ["OMP_NUM_THREADS"], Resources(n_cpus=n_cpus))]
         assert [one.value for one in outcomes] == [str(n_cpus)]
@@ -95,7 +95,7 @@ def test_this_process_does_the_same_with_what_cannot_be_pickled(processes: Proce
     here.listen = told.append
     outcomes = {one.work: one for one in here.map_unordered(lambda what: troubled(tmp_path, what), ["raises"], ONE)}
     assert outcomes["raises"].value == "raises 3" and len(outcomes["raises"].failures) == 2
-    assert outcomes["raises"].worker == worker_name() and here.n_workers == 1
+    assert outcomes["raises"].worker == format_worker_name() and here.n_workers == 1
     (none,) = here.map_unordered(lambda what: None, ["x"], ONE)
     assert none.failed and "no value" in none.failures[0].text
     (bug,) = here.map_unordered(lambda what: what[1], ["x"], ONE)

@@ -25,7 +25,7 @@ import yaml
 from tests.ray_here import RayHere, processes_below
 from zoo.errors import MissingExtra, QueryError
 from zoo.execution import ray_cluster
-from zoo.execution.executor import N_TRIES, WAIT, Outcome, Resources
+from zoo.execution.executor import N_TRIES, WAIT, Resources, WorkResult
 from zoo.execution.ray_cluster import Ray
 
 pytest_plugins = ("tests.ray_here",)
@@ -72,10 +72,10 @@ def _lines(path: Path) -> list[list[str]]:
 def test_a_worker_with_other_versions_is_refused_or_marked(
     ray_here: RayHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = ray_cluster.versions()
+    here = ray_cluster.collect_versions()
     do = partial(_do, folder=tmp_path)
     strict, mixed = Ray(ray_here.address, ONE), Ray(ray_here.address, ONE, mixed_versions=True)
-    monkeypatch.setattr(ray_cluster, "versions", lambda: here | {"torch": "1.0", "timm": "1.1"})
+    monkeypatch.setattr(ray_cluster, "collect_versions", lambda: here | {"torch": "1.0", "timm": "1.1"})
     what = f"torch {here['torch']} instead of 1.0, timm {here['timm']} instead of 1.1"
     with pytest.raises(QueryError, match=f"The worker .* has {what}; .* --mixed-versions"):
         next(strict.map_unordered(do, ["a"], ONE))
@@ -87,7 +87,7 @@ def test_a_worker_with_other_versions_is_refused_or_marked(
 
 
 def test_every_piece_is_done_and_tried_again(ray: Ray, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    seen: dict[str, Outcome[str, str]] = {}
+    seen: dict[str, WorkResult[str, str]] = {}
 
     def work() -> Iterator[Any]:
         yield from ("a", "fails", "once", "refused", "dies")

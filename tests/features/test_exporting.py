@@ -15,9 +15,9 @@ from tests.feature_runs import DIM, image_set
 from zoo.errors import DataError, QueryError
 from zoo.features import Features
 from zoo.features.exporting import export_features
-from zoo.features.origin import Origin, code_version
+from zoo.features.origin import Origin, get_code_version
 from zoo.features.store import RUN, read_index
-from zoo.storage import place_at
+from zoo.storage import resolve_place
 
 ORIGIN = Origin(
     encoder="pocket_init_rn",
@@ -28,7 +28,7 @@ ORIGIN = Origin(
     images_hash="c" * 32,
     representation="card",
     precision="float32",
-    code_version=code_version(),
+    code_version=get_code_version(),
 )
 
 
@@ -57,7 +57,7 @@ def test_a_file_has_every_number_with_its_label_name_and_origin(folder: Path, tm
     assert table["label"].to_pylist() == whole.y.tolist()
     assert table["image"].to_pylist() == ["caf\\xe9.png", *whole.names[1:]]
     about = json.loads(table.schema.metadata[b"zoo"])
-    index = read_index(place_at(folder))
+    index = read_index(resolve_place(folder))
     assert index is not None
     assert about["origin"] == asdict(ORIGIN)
     assert (about["classes"], about["shards"]) == (["a", "b", "c"], [shard.digest for shard in index.shards])
@@ -69,7 +69,7 @@ def test_a_file_has_every_number_with_its_label_name_and_origin(folder: Path, tm
 
 def test_several_features_and_an_address_become_files_of_a_folder(folder: Path, tmp_path: Path) -> None:
     other = features("val", names=False).save(tmp_path / "val")
-    place = place_at("memory://exporting/val")
+    place = resolve_place("memory://exporting/val")
     for path in other.iterdir():
         place.write(path.name, path.read_bytes())
     written = document("features", "export", str(folder), "memory://exporting/val", "--parquet", str(tmp_path / "out"))

@@ -9,7 +9,7 @@ import torch
 
 from tests.feature_runs import encoder, image_set, to_tensor
 from zoo.errors import DataError
-from zoo.features import code_version, featurise, require_comparable
+from zoo.features import featurise, get_code_version, require_comparable
 
 
 def test_other_weights_preprocessings_images_and_precisions_give_other_origins() -> None:
@@ -30,7 +30,7 @@ def test_other_weights_preprocessings_images_and_precisions_give_other_origins()
     assert origin(images=image_set(6, seed=1)).images_hash != first.images_hash == images.fingerprint
     assert origin(precision="bfloat16").precision == "bfloat16" != first.precision == "float32"
     assert origin(representation="cls of blocks 1+2").representation != first.representation == "card"
-    assert first.code_version == code_version()
+    assert first.code_version == get_code_version()
 
 
 def test_features_of_another_encoder_or_of_other_classes_are_not_comparable() -> None:

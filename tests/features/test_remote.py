@@ -15,10 +15,10 @@ from tests.features.test_store import ORIGIN, some
 from tests.s3_here import Server, s3_here
 from zoo.errors import DataError, PlaceError, QueryError
 from zoo.features import Features, Rows, featurise, load_features, verify
-from zoo.features.origin import stored_as
-from zoo.features.store import finished_shards
-from zoo.files import cache_folder
-from zoo.storage import Place, place_at
+from zoo.features.origin import format_storage
+from zoo.features.store import find_finished_shards
+from zoo.files import get_cache_folder
+from zoo.storage import Location, resolve_place
 
 OPTIONS = {"name": "small", "batch_size": 4, "shard_size": 10}
 
@@ -30,19 +30,19 @@ def s3() -> Iterator[Server]:
 
 
 @pytest.fixture
-def place(s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
     """An empty place on the server, and an empty cache."""
     s3.allow()
     s3.log.clear()
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    return place_at(f"s3://zoo{tmp_path}")
+    return resolve_place(f"s3://zoo{tmp_path}")
 
 
 def copies() -> list[Path]:
-    return sorted((cache_folder() / "features").glob("*.safetensors"))
+    return sorted((get_cache_folder() / "features").glob("*.safetensors"))
 
 
-def test_a_run_at_an_address_leaves_the_files_of_a_local_one(place: Place, tmp_path: Path, s3: Server) -> None:
+def test_a_run_at_an_address_leaves_the_files_of_a_local_one(place: Location, tmp_path: Path, s3: Server) -> None:
     here = featurise(encoder(), to_tensor, image_set(50), folder=tmp_path / "here", **OPTIONS)  # type: ignore[arg-type]
     there = featurise(encoder(), to_tensor, image_set(50), folder=place, **OPTIONS)  # type: ignore[arg-type]
     files = {path.name: path.read_bytes() for path in (tmp_path / "here").iterdir()}
@@ -59,7 +59,7 @@ def test_a_run_at_an_address_leaves_the_files_of_a_local_one(place: Place, tmp_p
     verify(place)
 
 
-def test_rows_stream_and_are_fetched_once(place: Place, s3: Server) -> None:
+def test_rows_stream_and_are_fetched_once(place: Location, s3: Server) -> None:
     features = some(40)
     features.save(f"s3://zoo/{place.shown.removeprefix('s3://zoo/')}", shard_size=10)
     rows = load_features(place).x
@@ -74,7 +74,7 @@ def test_rows_stream_and_are_fetched_once(place: Place, s3: Server) -> None:
     assert len(whole) == 2  # those that were not there yet
 
 
-def test_the_copies_that_were_not_used_for_longest_go(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copies_that_were_not_used_for_longest_go(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     features = some(40, dim=500)
     features.save(place.shown, shard_size=10)
     monkeypatch.setenv("ZOO_FEATURES_CACHE_GB", str(2.5 * 20_500 / 1e9))
@@ -95,7 +95,7 @@ def test_the_copies_that_were_not_used_for_longest_go(place: Place, monkeypatch:
         load_features(place).x[:20]
 
 
-def test_a_damaged_shard_is_refused_by_its_hash_and_a_missing_one_at_once(place: Place) -> None:
+def test_a_damaged_shard_is_refused_by_its_hash_and_a_missing_one_at_once(place: Location) -> None:
     some().save(place.shown, shard_size=10)
     name = place.names()[2]
     content = bytearray(place.read(name) or b"")
@@ -118,7 +118,7 @@ def test_a_damaged_shard_is_refused_by_its_hash_and_a_missing_one_at_once(place:
         load_features("memory://nothing/there")
 
 
-def test_an_interrupted_upload_leaves_no_index_and_the_run_goes_on(place: Place, s3: Server) -> None:
+def test_an_interrupted_upload_leaves_no_index_and_the_run_goes_on(place: Location, s3: Server) -> None:
     def cut() -> None:
         s3.cut("shard-000002")
 
@@ -137,19 +137,19 @@ def test_an_interrupted_upload_leaves_no_index_and_the_run_goes_on(place: Place,
     np.testing.assert_array_equal(features.x[:], alone.x)
 
 
-def test_a_network_that_fails_makes_no_shard_be_computed_again(place: Place, s3: Server) -> None:
+def test_a_network_that_fails_makes_no_shard_be_computed_again(place: Location, s3: Server) -> None:
     features = some()
     features.save(place.shown, shard_size=10)
-    assert sorted(finished_shards(place, replace(ORIGIN), n_images=23, shard_size=10)) == [0, 1, 2]
+    assert sorted(find_finished_shards(place, replace(ORIGIN), n_images=23, shard_size=10)) == [0, 1, 2]
     s3.refuse("GET", "shard-000001")
     with pytest.raises(PlaceError, match="Access Denied"):
-        finished_shards(place, replace(ORIGIN), n_images=23, shard_size=10)
+        find_finished_shards(place, replace(ORIGIN), n_images=23, shard_size=10)
 
 
 @pytest.mark.parametrize("at", ["folder", "memory"])
 def test_float16_shards_are_half_as_large_and_read_as_float32(tmp_path: Path, at: str) -> None:
-    place = place_at(tmp_path if at == "folder" else f"memory:/{tmp_path}")
-    origin = replace(ORIGIN, precision=stored_as("float32", "float16"))
+    place = resolve_place(tmp_path if at == "folder" else f"memory:/{tmp_path}")
+    origin = replace(ORIGIN, precision=format_storage("float32", "float16"))
     features = replace(some(40, dim=512), origin=origin, names=())
     where = tmp_path if at == "folder" else place.shown
     features.save(where, shard_size=10)

@@ -14,13 +14,13 @@ from torch import nn
 from tests.each import for_each
 from tests.encoder_checks import blocks_that_pass_on, random_images
 from tests.published import EARLY
-from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import PROJECTED, derived, representations, transformer
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import PROJECTED, derive_card, infer_transformer, list_representations
 from zoo.cards.schema import NOT_APPLICABLE, EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.build import with_features
+from zoo.encoders.build import replace_pooling
 from zoo.errors import BuildError, QueryError
-from zoo.loading import architecture_hash
+from zoo.loading import hash_architecture
 
 SMALL = {"embed_dim": 32, "depth": 5, "num_heads": 2}
 IMAGES = random_images(2, 32)
@@ -30,7 +30,7 @@ def networks() -> dict[str, EncoderCard]:
     """Of all transformers one card for each kind of network and each size; patches and images of any size are one."""
     found: dict[str, EncoderCard] = {}
     for card in EARLY:
-        if transformer(card) is not None:
+        if infer_transformer(card) is not None:
             kind = re.sub(r"_patch[0-9]+|_[0-9]+$", "", card.architecture.backbone)
             has_projection = card.representation.layer in (*PROJECTED, "pred")
             sizes = [card.architecture.options.get(option) for option in ("embed_dim", "depth")]
@@ -42,22 +42,22 @@ def networks() -> dict[str, EncoderCard]:
 def test_every_offered_representation_has_the_dimensions_that_are_stated(card: EncoderCard) -> None:
     """Without the work of the blocks, which test_encoders_catalogue.py has done by every network."""
     own = build_encoder(card, device="meta")
-    px, hash_of_own = card.preprocess.crop_px, architecture_hash(own)
-    for other, how in representations(card).items():
-        encoder = own if other == card.id else with_features(own, catalogue()[other])
+    px, hash_of_own = card.preprocess.crop_px, hash_architecture(own)
+    for other, how in list_representations(card).items():
+        encoder = own if other == card.id else replace_pooling(own, load_catalogue()[other])
         with blocks_that_pass_on(encoder):
             assert encoder(torch.empty(2, 3, px, px, device="meta")).shape == (2, how.dim), other
         assert encoder.dim == how.dim
-        assert architecture_hash(encoder) == hash_of_own
+        assert hash_architecture(encoder) == hash_of_own
         assert sum(tensor.numel() for tensor in encoder.parameters()) == card.architecture.n_parameters
-    assert len(own.backbone.blocks) == transformer(card).n_blocks
+    assert len(own.backbone.blocks) == infer_transformer(card).n_blocks
 
 
 def small_card(
     backbone: str, *, layer: Any = "cls", dim: int = 32, order: Any = NOT_APPLICABLE, **options: Any
 ) -> EncoderCard:
     """A card of a small transformer of timm on images of 32 px in patches of 8."""
-    base = catalogue()["dino_vitS16_last"]
+    base = load_catalogue()["dino_vitS16_last"]
     return replace(
         base,
         architecture=replace(
@@ -79,7 +79,7 @@ def own_encoder(card: EncoderCard) -> Encoder:
 
 
 def features_of(own: Encoder, card: EncoderCard, features: str, layers: Any = None) -> torch.Tensor:
-    return with_features(own, derived(card, features=features, layers=layers))(IMAGES)
+    return replace_pooling(own, derive_card(card, features=features, layers=layers))(IMAGES)
 
 
 PLAIN = {
@@ -127,17 +127,17 @@ def test_what_a_card_takes_is_the_same_when_it_is_derived_from_another(
     backbone = "vit_base_patch32_clip_quickgelu_224"
     by_card = own_encoder(small_card(backbone, layer=layer, dim=dim, order=order))
     other = small_card(backbone, layer=start, dim=start_dim, order="concatenated")
-    card = derived(other, features=layer)
+    card = derive_card(other, features=layer)
     assert (card.representation.layer, card.representation.dim, card.representation.order) == (layer, dim, order)
     own = build_encoder(other)
     own.load_state_dict(by_card.state_dict())
-    assert torch.equal(with_features(own, card)(IMAGES), by_card(IMAGES))
+    assert torch.equal(replace_pooling(own, card)(IMAGES), by_card(IMAGES))
 
 
 def test_an_average_beside_a_class_token_is_not_interleaved() -> None:
     card = small_card("vit_small_patch16_224", layer="cls+avg", dim=64, order="interleaved")
     own = own_encoder(card)
-    assert derived(card, features="avg+cls") is card
+    assert derive_card(card, features="avg+cls") is card
     other = replace(card, representation=replace(card.representation, layer="cls", dim=32, order=NOT_APPLICABLE))
     concatenated = features_of(own, other, "cls+avg")
     assert torch.equal(own(IMAGES)[:, 0::2], concatenated[:, :32])
@@ -157,7 +157,7 @@ def test_a_norm_behind_the_pooling_stays_behind_it(card: EncoderCard) -> None:
     own = own_encoder(card)
     backbone: Any = own.backbone
     assert isinstance(backbone.norm, nn.Identity) and isinstance(backbone.fc_norm, nn.LayerNorm)
-    assert derived(card, features="avg") is card
+    assert derive_card(card, features="avg") is card
     outputs: list[torch.Tensor] = []
     hooks = [block.register_forward_hook(lambda *call: outputs.append(call[-1])) for block in backbone.blocks]
     own_features = own(IMAGES)
@@ -167,11 +167,11 @@ def test_a_norm_behind_the_pooling_stays_behind_it(card: EncoderCard) -> None:
     by_hand = [backbone.fc_norm(tokens[:, n_prefix:].mean(dim=1)) for tokens in outputs]
     assert torch.allclose(by_hand[-1], own_features, atol=1e-6)
     assert torch.allclose(features_of(own, card, "avg", 2), torch.cat(by_hand[-2:], dim=1), atol=1e-6)
-    if "cls" in transformer(card).words:
+    if "cls" in infer_transformer(card).words:
         assert torch.allclose(features_of(own, card, "cls:1"), backbone.fc_norm(outputs[1][:, 0]), atol=1e-6)
     else:
         with pytest.raises(QueryError, match="offers avg of its blocks 0 to 4"):
-            derived(card, features="cls")
+            derive_card(card, features="cls")
 
 
 def test_blocks_after_the_last_one_asked_for_are_not_computed() -> None:
@@ -184,7 +184,7 @@ def test_blocks_after_the_last_one_asked_for_are_not_computed() -> None:
 
 def test_quantised_features_keep_their_parameters_when_others_are_taken() -> None:
     own = own_encoder(PLAIN["quantised"])
-    other = with_features(own, derived(PLAIN["quantised"], features="proj"))
+    other = replace_pooling(own, derive_card(PLAIN["quantised"], features="proj"))
     assert list(other.state_dict()) == list(own.state_dict())
     assert other.pooling.scaling is own.pooling.scaling
     assert torch.equal(other(IMAGES), own.backbone.head(own.backbone.forward_features(IMAGES)[:, 0]))
@@ -197,9 +197,9 @@ def test_a_card_that_is_wrong_about_its_network_is_refused_in_one_sentence() -> 
     own = own_encoder(PLAIN["vit"])
     deep = small_card("vit_small_patch16_224", depth=12)
     with pytest.raises(BuildError, match=r"found the layer 'cls:7'.* has 5 blocks of tokens; correct the options"):
-        with_features(own, derived(deep, features="cls", layers=[7]))
+        replace_pooling(own, derive_card(deep, features="cls", layers=[7]))
     wide = small_card("vit_small_patch16_224", embed_dim=64, dim=64)
     with pytest.raises(BuildError, match=r"found 128 dimensions, expected 64 .* tokens of 32; correct embed_dim"):
-        with_features(own, derived(wide, features="cls+avg"))
+        replace_pooling(own, derive_card(wide, features="cls+avg"))
     with pytest.raises(BuildError, match="'torchvision:resnet50' has 0 blocks of tokens"):
-        with_features(build_encoder(catalogue()["simclr_rn50"], device="meta"), catalogue()["simclr_rn50"])
+        replace_pooling(build_encoder(load_catalogue()["simclr_rn50"], device="meta"), load_catalogue()["simclr_rn50"])

@@ -14,9 +14,9 @@ from tests.encoder_checks import random_images
 from tests.servers import serving
 from tests.tiny import checkpoint, write_card
 from zoo import hub
-from zoo.cards.catalogue import catalogue
-from zoo.drift import compare_features, recording_path
-from zoo.weights.places import weights_folder
+from zoo.cards.catalogue import load_catalogue
+from zoo.regression_check import compare_features, get_recording_path
+from zoo.weights.locations import get_weights_folder
 
 SMALL_BEIT = """
 [encoders.small_beit]
@@ -40,7 +40,7 @@ def test_name_arguments_and_torch_hub_load_the_same_encoder(
     by_arguments, _ = zoo.load(name, pretrained=False, seed=4, features="avg+cls", layers=[-1, 2])
     by_hub, _ = hub.entry_points()[name](pretrained=False, seed=4, features="cls+avg", layers=(2, 11))
     features = encoder(images)
-    assert features.shape == (1, encoder.dim) == (1, catalogue()[f"{name}@cls+avg:2+11"].representation.dim)
+    assert features.shape == (1, encoder.dim) == (1, load_catalogue()[f"{name}@cls+avg:2+11"].representation.dim)
     assert torch.equal(by_arguments(images), features)
     assert torch.equal(by_hub(images), features)
     width = encoder.backbone.num_features
@@ -60,14 +60,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def kept() -> list[str]:
-    folder = weights_folder()
+    folder = get_weights_folder()
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def test_weights_are_fetched_and_kept_once_whichever_features_come_first(server: Any) -> None:
     zoo.load("tiny@avg:0")
     n_requests, files = len(server.log), kept()
-    assert recording_path(catalogue()["tiny"]).is_file()
+    assert get_recording_path(load_catalogue()["tiny"]).is_file()
     assert not any("@" in file for file in files)
     images = random_images(1, 224)
     loaded = {name: zoo.load(name)[0](images) for name in ("tiny", "tiny@cls+avg", "tiny@avg:0", "tiny@2xcls")}
@@ -80,7 +80,7 @@ def test_weights_are_fetched_and_kept_once_whichever_features_come_first(server:
 def test_what_the_first_load_records_are_the_features_of_the_card(server: Any) -> None:
     zoo.load("tiny@cls+avg")
     encoder, preprocess = zoo.load("tiny")
-    found = compare_features(catalogue()["tiny"], None, encoder, preprocess)
+    found = compare_features(load_catalogue()["tiny"], None, encoder, preprocess)
     assert found is not None
     assert {image.relative for image in found.images} == {0.0}
 

@@ -24,7 +24,7 @@ from tests.feature_runs import (
 from zoo.errors import CorruptImage, DataError
 from zoo.features import Features, featurise, load_features, verify
 from zoo.features.shards import read_shard, write_shard
-from zoo.storage import LocalPlace
+from zoo.storage import LocalLocation
 
 OPTIONS = {"name": "small", "batch_size": 4, "shard_size": 10}  # 10 is no multiple of 4: shards begin batches
 
@@ -109,9 +109,9 @@ def test_two_processes_on_one_folder_end_with_the_same_whole_features(tmp_path: 
 
 def test_of_two_versions_of_a_shard_that_round_differently_one_is_taken_whole(tmp_path: Path) -> None:
     first, _ = stopped_after(tmp_path, 2)
-    shard, expected = read_shard(LocalPlace(tmp_path), first), uninterrupted()
+    shard, expected = read_shard(LocalLocation(tmp_path), first), uninterrupted()
     rounded = np.nextafter(np.asarray(expected.x)[:10], np.float32(9))
-    write_shard(LocalPlace(tmp_path), rounded, expected.y[:10], expected.names[:10], run=shard.run, number=0)
+    write_shard(LocalLocation(tmp_path), rounded, expected.y[:10], expected.names[:10], run=shard.run, number=0)
     features = run(tmp_path)
     assert len(list(tmp_path.iterdir())) == 6
     verify(tmp_path)

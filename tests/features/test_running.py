@@ -14,14 +14,14 @@ from tests.children import Child
 from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, shard_names, to_tensor, with_damaged
 from zoo.datasets import ImageData
 from zoo.errors import DataError, QueryError, StoreError
-from zoo.execution.executor import Executor, Outcome, PartOf, Resources
-from zoo.execution.journal import Journal, records
+from zoo.execution.executor import Executor, PartExecutor, Resources, WorkResult
+from zoo.execution.journal import Journal, list_run_records
 from zoo.execution.processes import Processes
 from zoo.features import featurise, load_features
-from zoo.features.items import Featurising, Setting, features_path
-from zoo.features.running import More, RunReport, asked_for, run_features
+from zoo.features.running import FollowUpTask, RunReport, build_run_spec, run_features
 from zoo.features.store import claim
-from zoo.storage import place_at
+from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions, build_features_path
+from zoo.storage import resolve_place
 
 NAMES = ("one", "two", "three")
 PARTS = ("train", "val")
@@ -54,21 +54,21 @@ def slow(name: str) -> tuple[torch.nn.Module, Any]:
     return encoder(Slowly(0.05), seed=NAMES.index(name)), to_tensor
 
 
-def setting_at(place: Path | str, **changed: Any) -> Setting:
+def setting_at(place: Path | str, **changed: Any) -> FeatureRunSettings:
     data = noise()
     given: dict[str, Any] = {
         "source": noise,
         "load": loaded,
         "place": str(place),
         "fingerprints": {part: getattr(data, part).fingerprint for part in PARTS},
-        "how": Featurising(batch_size=4, device="cpu", skip_corrupt=True),
+        "how": FeaturisingOptions(batch_size=4, device="cpu", skip_corrupt=True),
         "shard_size": 10,
     }
-    return Setting(**given | changed)
+    return FeatureRunSettings(**given | changed)
 
 
 def done(
-    setting: Setting,
+    setting: FeatureRunSettings,
     names: tuple[str, ...] = NAMES,
     executor: Executor | None = None,
     *,
@@ -77,15 +77,15 @@ def done(
     **changed: Any,
 ) -> RunReport:
     data, workers = setting.source(), executor or Processes(0)
-    asked = asked_for(setting, names, data, PARTS, resources=resources)
-    with Journal(place_at(setting.place), asked, engine="test", n_workers=workers.n_workers) as journal:
+    asked = build_run_spec(setting, names, data, PARTS, resources=resources)
+    with Journal(resolve_place(setting.place), asked, engine="test", n_workers=workers.n_workers) as journal:
         return run_features(
             setting, names, data, PARTS, workers, journal, progress or Told(), resources=resources, **changed
         )
 
 
 def folder_of(place: Path, name: str, part: str) -> Path:
-    return place.joinpath(*features_path(name, getattr(noise(), part), precision="float32"))
+    return place.joinpath(*build_features_path(name, getattr(noise(), part), precision="float32"))
 
 
 def contents(place: Path, names: tuple[str, ...] = NAMES) -> dict[str, bytes]:
@@ -120,12 +120,12 @@ def test_parts_write_the_same_files_in_any_order_and_the_last_one_ends_it(
     usual: dict[str, bytes], tmp_path: Path
 ) -> None:
     setting = setting_at(tmp_path)
-    first = done(setting, executor=PartOf(Processes(0), 2, 2))
+    first = done(setting, executor=PartExecutor(Processes(0), 2, 2))
     assert first.n_items == 2 and first.incomplete and not first.failures
-    second = done(setting, executor=PartOf(Processes(0), 1, 2))
+    second = done(setting, executor=PartExecutor(Processes(0), 1, 2))
     assert second.n_items == 3 and not second.incomplete
     assert contents(tmp_path) == usual
-    (record,) = records(place_at(tmp_path))
+    (record,) = list_run_records(resolve_place(tmp_path))
     assert len(record.writers) == 2 and record.total("items", "done") == 5
 
 
@@ -142,7 +142,10 @@ def test_a_killed_driver_is_gone_on_from(usual: dict[str, bytes], tmp_path: Path
     report = done(setting_at(tmp_path))
     assert report.n_done <= 4 and not report.incomplete
     assert contents(tmp_path) == usual
-    assert sorted(writer.facts["state"] for writer in records(place_at(tmp_path))[0].writers) == ["ended", "running"]
+    assert sorted(writer.facts["state"] for writer in list_run_records(resolve_place(tmp_path))[0].writers) == [
+        "ended",
+        "running",
+    ]
 
 
 def test_an_encoder_that_fails_stops_no_other(usual: dict[str, bytes], tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_an_encoder_that_fails_stops_no_other(usual: dict[str, bytes], tmp_path:
     assert "features that are not finite under 'wrong'" in report.failures[0].sentence
     assert sorted(report.incomplete) == [("wrong", "train"), ("wrong", "val")]
     assert contents(tmp_path) == usual
-    (writer,) = records(place_at(tmp_path))[0].writers
+    (writer,) = list_run_records(resolve_place(tmp_path))[0].writers
     assert {tuple(one["encoders"]) for one in writer.facts["failures"]} == {("wrong",)}
 
 
@@ -161,14 +164,14 @@ def test_images_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     report = done(setting)
     assert report.n_skipped == 2 and not report.failures
     assert len(load_features(folder_of(tmp_path, "one", "train")).y) == 28
-    (writer,) = records(place_at(tmp_path))[0].writers
+    (writer,) = list_run_records(resolve_place(tmp_path))[0].writers
     assert [one["image"] for one in writer.facts["skipped"]] == ["class/003.png", "class/017.png"]
 
 
 def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) -> None:
     place = str(tmp_path)
-    done(setting_at(place), executor=PartOf(Processes(0), 1, 2))
-    other = Featurising(batch_size=8, device="cpu", skip_corrupt=True)
+    done(setting_at(place), executor=PartExecutor(Processes(0), 1, 2))
+    other = FeaturisingOptions(batch_size=8, device="cpu", skip_corrupt=True)
     with pytest.raises(QueryError, match="were begun with batches of 4 images, got batches of 8 images; ask for"):
         done(setting_at(place, how=other))
     with pytest.raises(QueryError, match="with 1 thread a worker, got 2 threads a worker"):
@@ -177,13 +180,13 @@ def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) 
 
 def test_what_one_process_began_is_not_mixed_with_what_workers_did(tmp_path: Path) -> None:
     setting = setting_at(tmp_path)
-    done(setting, executor=PartOf(Processes(0), 1, 2))
+    done(setting, executor=PartExecutor(Processes(0), 1, 2))
     model, preprocess = loaded("one")
     alone = partial(featurise, model, preprocess, noise().train, name="one", batch_size=4, shard_size=10)
     with pytest.raises(DataError, match="were begun on workers; go on with the command that began them"):
         alone(folder=folder_of(tmp_path, "one", "train"))
     other = tmp_path / "other"
-    claim(place_at(folder_of(other, "one", "train")), alone().origin, shard_size=10)
+    claim(resolve_place(folder_of(other, "one", "train")), alone().origin, shard_size=10)
     with pytest.raises(QueryError, match="were begun by one process with all its threads"):
         done(setting_at(other))
 
@@ -201,21 +204,21 @@ def test_what_is_complete_is_not_computed_again_and_a_lost_shard_is(usual: dict[
 
 
 def test_complete_encoders_bring_more_work_to_the_workers(tmp_path: Path) -> None:
-    found: list[Outcome[Any, Any]] = []
+    found: list[WorkResult[Any, Any]] = []
 
-    def more(name: str) -> list[More]:
+    def more(name: str) -> list[FollowUpTask]:
         assert (folder_of(tmp_path, name, "val") / "index.json").exists()
-        return [More(encoder=name, do=partial(str.upper, name))]
+        return [FollowUpTask(encoder=name, do=partial(str.upper, name))]
 
     done(setting_at(tmp_path), on_complete=more, on_outcome=found.append)
     assert sorted((one.work.encoder, one.value) for one in found) == sorted((name, name.upper()) for name in NAMES)
-    (writer,) = records(place_at(tmp_path))[0].writers
+    (writer,) = list_run_records(resolve_place(tmp_path))[0].writers
     assert writer.facts["more"] == {"done": 3, "failed": 0}
 
 
 def test_other_versions_are_refused_while_there_is_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = setting_at(tmp_path)
-    done(setting, executor=PartOf(Processes(0), 1, 2))
-    monkeypatch.setattr("zoo.features.running.versions", lambda code: {"torch": "0.1"})
+    done(setting, executor=PartExecutor(Processes(0), 1, 2))
+    monkeypatch.setattr("zoo.features.running.collect_versions", lambda code: {"torch": "0.1"})
     with pytest.raises(StoreError, match=r"torch 0\.1 instead of"):
         done(setting)

@@ -9,9 +9,9 @@ import torch
 
 from tests.feature_runs import Told, image_set, to_tensor, with_damaged
 from zoo.features import featurise, load_features
-from zoo.features.computing import Part, featurise_parts, joined, shard_size_of
+from zoo.features.computing import FeatureColumns, compute_shard_size, featurise_parts, join_features
 from zoo.features.store import read_index
-from zoo.storage import LocalPlace
+from zoo.storage import LocalLocation
 
 
 class Columns(torch.nn.Module):
@@ -26,10 +26,10 @@ class Columns(torch.nn.Module):
         return images.flatten(1)[:, self.columns]
 
 
-def parts_in(folder: Path) -> list[Part]:
+def parts_in(folder: Path) -> list[FeatureColumns]:
     chosen = {"one": ("card", [0, 1]), "one@avg:0": ("avg:0", [3, 2, 4])}
     return [
-        Part(name=n, representation=r, columns=c, place=LocalPlace(folder / r.replace(":", "_")))
+        FeatureColumns(name=n, representation=r, columns=c, place=LocalLocation(folder / r.replace(":", "_")))
         for n, (r, c) in chosen.items()
     ]
 
@@ -69,10 +69,12 @@ def test_an_unreadable_image_is_left_out_of_every_part(tmp_path: Path) -> None:
 def test_parts_beside_each_other_are_features_of_another_name(tmp_path: Path) -> None:
     images, wide = image_set(10), Columns(0, 1, 2, 3, 4)
     found = featurise_parts(wide, wide, to_tensor, images, parts_in(tmp_path))
-    both = joined(found, ["one@avg:0", "one"], name="one@both", representation="both")
+    both = join_features(found, ["one@avg:0", "one"], name="one@both", representation="both")
     assert both.dim == 5 and both.origin.encoder == "one@both" and both.origin.representation == "both"
     np.testing.assert_array_equal(both.x[:, 3:], np.asarray(found["one"].x[:]))
 
 
 def test_wide_rows_have_smaller_shards() -> None:
-    assert shard_size_of(768) == 1024 and shard_size_of(40_000) == 512 and shard_size_of(10_000_000) == 64
+    assert (
+        compute_shard_size(768) == 1024 and compute_shard_size(40_000) == 512 and compute_shard_size(10_000_000) == 64
+    )

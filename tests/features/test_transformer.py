@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import zoo
 from tests.each import for_each
-from zoo.datasets.folders import unlabelled_images
+from zoo.datasets.folders import make_unlabelled_images
 from zoo.errors import CorruptImage, DataError, QueryError, UnknownName
 from zoo.features import featurise
 from zoo.registration import unregister
@@ -42,7 +42,7 @@ def transformer(name: Any = NAME, **options: Any) -> Any:
 @pytest.fixture(scope="module")
 def features() -> np.ndarray:
     """What the zoo makes of the images, by the loader's own encoder and preprocessing."""
-    found = featurise(*zoo.load(NAME), unlabelled_images(list(PIXELS)), name=NAME, device="cpu")
+    found = featurise(*zoo.load(NAME), make_unlabelled_images(list(PIXELS)), name=NAME, device="cpu")
     return np.asarray(found.x)
 
 
@@ -106,7 +106,7 @@ def test_an_image_may_come_twice_as_in_a_bootstrap(paths: list[str], features: n
 
 
 def test_tokens_sizes_and_a_changed_encoder_are_what_is_asked_for(features: np.ndarray) -> None:
-    images = unlabelled_images(list(PIXELS))
+    images = make_unlabelled_images(list(PIXELS))
     for name, options in ((f"{NAME}@avg", {}), (NAME, {"px": 48})):
         expected = featurise(*zoo.load(name, **options), images, name=name, device="cpu").x
         assert np.array_equal(transformer(name, **options).transform(PIXELS), expected)

@@ -48,7 +48,7 @@ def test_the_list_is_every_encoder_and_the_tables_and_nothing_else(cached: str) 
 
 def test_help_prints_the_card_and_how_a_table_is_asked_for(cached: str) -> None:
     for encoder in ("dino_rn50", "init_rn50", "clip_vitL14_px336_extractS"):
-        assert torch.hub.help(cached, encoder, trust_repo=True) == hub.card_text(zoo.card(encoder))
+        assert torch.hub.help(cached, encoder, trust_repo=True) == hub.format_card_text(zoo.card(encoder))
     for table in TABLES:
         assert torch.hub.help(cached, table, trust_repo=True) == getattr(zoo, table).__doc__
 
@@ -56,7 +56,7 @@ def test_help_prints_the_card_and_how_a_table_is_asked_for(cached: str) -> None:
 @for_each(zoo.list_encoders())
 def test_the_text_of_a_card_says_what_goes_in_and_what_comes_out(encoder: str) -> None:
     card = zoo.card(encoder)
-    text = hub.card_text(card)
+    text = hub.format_card_text(card)
     assert text.startswith(f"{encoder}: ")
     assert f"(n, 3, {card.preprocess.crop_px}, {card.preprocess.crop_px})" in text
     assert f"(n, {card.representation.dim})" in text

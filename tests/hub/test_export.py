@@ -15,7 +15,7 @@ from huggingface_hub import ModelCard
 
 import zoo
 from tests.tiny import checkpoint, write_card
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
@@ -24,7 +24,7 @@ from zoo.hub.export import export_to_hub_folder
 from zoo.loading import StoredWeights, load, obtain, store_weights
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
-from zoo.weights.store import Origin
+from zoo.weights.store import FileOrigin
 
 FILES = ("model.safetensors", "config.json", "README.md")
 SMALL: dict[str, Any] = {"depth": 4, "embed_dim": 32, "num_heads": 2}
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {"depth": 4, "embed_dim": 32, "num_heads": 2}
 
 def small(name: str) -> EncoderCard:
     """The card of a published vision transformer, which keeps its results, with a network that is soon built."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     architecture = replace(card.architecture, options={**card.architecture.options, **SMALL})
     return replace(card, architecture=architecture, representation=replace(card.representation, dim=128))
 
@@ -43,7 +43,7 @@ def kept(card: EncoderCard, folder: Path, *, place: str | None = None) -> Stored
     source = torch.Generator().manual_seed(1)
     tensors = {name: torch.randn(tensor.shape, generator=source) * 0.1 for name, tensor in encoder.state_dict().items()}
     where = str(card.weights.url) if place is None else place
-    origin = Origin(place=where, address=where, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
+    origin = FileOrigin(place=where, address=where, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
     return store_weights(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
 
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_exported_is_one_sentence(card: EncoderCard, found: Store
     with pytest.raises(QueryError, match="is no folder"):
         export_to_hub_folder(card, found, tmp_path / "file")
     with pytest.raises(QueryError, match="random by definition"):
-        export_to_hub_folder(catalogue()["init_rn50"], found, tmp_path / "out")
+        export_to_hub_folder(load_catalogue()["init_rn50"], found, tmp_path / "out")
     other = kept(card, tmp_path / "store", place="sha256:" + "2" * 64)
     with pytest.raises(QueryError, match="register other weights with 'zoo register'"):
         export_to_hub_folder(card, other, tmp_path / "out")
@@ -217,7 +217,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_what_was_exported_is_loaded_with_the_same_features(home: Path) -> None:
-    card = catalogue()["tiny"]
+    card = load_catalogue()["tiny"]
     found = kept(card, home / "store")
     export_to_hub_folder(card, found, home / "out")
     encoder, preprocess = load("tiny", weights=home / "out" / "model.safetensors")

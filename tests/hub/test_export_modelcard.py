@@ -15,18 +15,25 @@ from safetensors.torch import save_file
 
 from tests.each import for_each
 from tests.result_rows import AddRows, user_of
-from zoo import drift
-from zoo.cards.catalogue import catalogue
+from zoo import regression_check
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.licences import LICENCES
 from zoo.cards.schema import NOT_PUBLISHED, EncoderCard, Missing
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
-from zoo.hub.modelcard import conditions, hub_licence, model_card, plain_code, redistribution_note, zoo_code
+from zoo.hub.modelcard import (
+    build_hub_licence,
+    build_model_card,
+    describe_licence_conditions,
+    describe_redistribution,
+    format_plain_code,
+    format_zoo_code,
+)
 from zoo.results.derived import seed_means, summaries
-from zoo.results.values import newest_generations
-from zoo.weights.store import Origin, Record
+from zoo.results.values import select_newest_protocols
+from zoo.weights.store import FileOrigin, WeightsRecord
 
-ONE_A_FAMILY = {card.family: card.id for card in catalogue().values() if not card.is_untrained}
+ONE_A_FAMILY = {card.family: card.id for card in load_catalogue().values() if not card.is_untrained}
 TINY: dict[str, Any] = {"depth": 4, "embed_dim": 32, "num_heads": 2}
 WITHOUT_CLASS_TOKEN = {"class_token": False, "global_pool": "avg"}
 SMALL_CONVNEXT = {"depths": [1, 1, 1, 1], "dims": [8, 16, 24, 32]}
@@ -37,12 +44,12 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
     return user_of(tmp_path, monkeypatch)
 
 
-def record_of(card: EncoderCard) -> Record:
+def record_of(card: EncoderCard) -> WeightsRecord:
     places = (str(card.weights.url), *card.weights.companions)
-    return Record(
+    return WeightsRecord(
         encoder=card.id,
         origins=tuple(
-            Origin(place=place, address=place, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
+            FileOrigin(place=place, address=place, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
             for place in places
         ),
         layout="dino",
@@ -57,7 +64,7 @@ def record_of(card: EncoderCard) -> Record:
 
 
 def text_of(card: EncoderCard) -> str:
-    return str(model_card(card, record_of(card)))
+    return str(build_model_card(card, record_of(card)))
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -66,7 +73,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 @for_each(ONE_A_FAMILY.values())
 def test_a_model_card_is_whole_and_true_for_every_family(name: str) -> None:
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     text = text_of(card)
     read = ModelCard(text)
     assert str(read) == text
@@ -105,11 +112,11 @@ CASES = {
 
 
 def test_the_code_without_the_zoo_gives_the_same_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    image = Image.open(Path(drift.__file__).parent / "check_images" / "landscape.png").convert("RGB")
+    image = Image.open(Path(regression_check.__file__).parent / "check_images" / "landscape.png").convert("RGB")
     monkeypatch.chdir(tmp_path)
     image.save("photo.jpg")
     for what, (name, architecture, representation) in CASES.items():
-        card = catalogue()[name]
+        card = load_catalogue()[name]
         card = replace(
             card,
             architecture=replace(card.architecture, **architecture),
@@ -121,7 +128,7 @@ def test_the_code_without_the_zoo_gives_the_same_features(tmp_path: Path, monkey
             if tensor.is_floating_point():
                 tensor.add_(torch.rand(tensor.shape, generator=source) * 0.01)
         save_file(encoder.state_dict(), "model.safetensors")
-        code = plain_code(card)
+        code = format_plain_code(card)
         assert code is not None, what
         namespace: dict[str, Any] = {}
         exec(code, namespace)
@@ -132,32 +139,32 @@ def test_the_code_without_the_zoo_gives_the_same_features(tmp_path: Path, monkey
 
 
 def test_every_card_has_code_without_the_zoo_or_says_why_not() -> None:
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         has_none = not card.architecture.backbone.startswith(("timm:", "torchvision:"))
         has_none = has_none or card.representation.layer == "pred"
-        assert (plain_code(card) is None) == has_none
-        compile(zoo_code(card), card.id, "exec")
-    text = text_of(catalogue()["byol_rn50_bs4096"])
+        assert (format_plain_code(card) is None) == has_none
+        compile(format_zoo_code(card), card.id, "exec")
+    text = text_of(load_catalogue()["byol_rn50_bs4096"])
     assert "Neither torchvision nor timm builds this encoder by itself" in text
     assert len(blocks(text, "python")) == 1
 
 
 def test_measurements_under_an_erratum_are_left_out_or_doubted_and_none_are_made_up() -> None:
-    text = text_of(catalogue()["deepcluster_rn50_bs512_ep200_mmselfsup"])
+    text = text_of(load_catalogue()["deepcluster_rn50_bs512_ep200_mmselfsup"])
     assert ModelCard(text).data.eval_results is None
     assert "**Caution (wrong weights).** In all likelihood measured on SimCLR weights" in text
     assert "5 measured settings are left out here for that." in text
-    text = text_of(catalogue()["openclip_vitH14_extractPred"])
+    text = text_of(load_catalogue()["openclip_vitH14_extractPred"])
     assert len(ModelCard(text).data.eval_results) == 5
     assert "**Caution (suspicious).** Its full-shot error has every digit in common" in text
     assert "are left out here" not in text
-    text = text_of(catalogue()["swav_rn50w5"])
+    text = text_of(load_catalogue()["swav_rn50w5"])
     assert "metrics" not in ModelCard(text).data.to_dict()
     assert "dubois2023evaluating" not in text
 
 
 def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add_rows: AddRows) -> None:
-    card = catalogue()["pocket_init_rn"]
+    card = load_catalogue()["pocket_init_rn"]
     add_rows({"encoder": card.id, "dataset": "birds", "value": "24.5", "n_train": "300", "source": "a field trip"})
     text = text_of(card)
     assert "Nothing was measured yet" not in text
@@ -165,7 +172,7 @@ def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add
         "| linear probe error, percent | train -> val | 300 | 24.5 | 24.1 to 24.9 | 1 | mine | a field trip |" in text
     )
     measured = [mean for mean in seed_means() if mean.encoder == card.id]
-    newest = newest_generations(mean.protocol for mean in measured)
+    newest = select_newest_protocols(mean.protocol for mean in measured)
     assert "zoo-logistic-3" in newest
     expected = [mean for mean in measured if mean.protocol in newest]
     tables = text.partition("## Results")[2].partition("## Training")[0]
@@ -182,7 +189,7 @@ def test_the_source_of_ones_own_measurements_is_named(
 ) -> None:
     row = {"encoder": "swav_rn50w5", "value": "20.25", "ci_low": "", "ci_high": ""}
     add_rows(row | {"source": "older", "date": "2020-01"}, row | {"source": source, "value": "30.125"})
-    text = text_of(catalogue()["swav_rn50w5"])
+    text = text_of(load_catalogue()["swav_rn50w5"])
     (result,) = ModelCard(text).data.eval_results
     assert (result.metric_value, result.source_name, result.source_url) == (69.875, name, url)
     assert f"Measured by {f'[{source}]({source})' if url else source}." in text
@@ -190,7 +197,7 @@ def test_the_source_of_ones_own_measurements_is_named(
 
 
 def licensed(licence: str | Missing, *, url: str = "https://example.org/weights") -> EncoderCard:
-    card = catalogue()["dino_vitS16"]
+    card = load_catalogue()["dino_vitS16"]
     return replace(card, licence=replace(card.licence, weights=licence), provenance=replace(card.provenance, url=url))
 
 
@@ -204,13 +211,13 @@ def test_licences_have_the_identifiers_of_the_hub() -> None:
         ("LicenseRef-My Own", {"license": "other", "license_name": "licenseref-my-own", **link}),
         (NOT_PUBLISHED, {"license": "other", "license_name": "not-published", **link}),
     ):
-        assert hub_licence(licensed(licence)) == expected
-    assert "license_link" not in hub_licence(licensed(NOT_PUBLISHED, url="/home/somebody/run.pth"))
+        assert build_hub_licence(licensed(licence)) == expected
+    assert "license_link" not in build_hub_licence(licensed(NOT_PUBLISHED, url="/home/somebody/run.pth"))
 
 
 def test_every_licence_of_the_catalogue_has_an_identifier_or_a_name_and_a_link_to_its_text() -> None:
-    for card in catalogue().values():
-        licence, fields = card.licence.weights, hub_licence(card)
+    for card in load_catalogue().values():
+        licence, fields = card.licence.weights, build_hub_licence(card)
         if isinstance(licence, Missing) or not licence.startswith("LicenseRef-"):
             assert (fields["license"] == "other") == isinstance(licence, Missing)
         else:
@@ -226,17 +233,17 @@ def test_who_publishes_again_is_told_what_the_licence_says() -> None:
         (NOT_PUBLISHED, "No licence of these weights was published"),
     ):
         card = licensed(licence)
-        note = redistribution_note(card)
+        note = describe_redistribution(card)
         assert note is not None and words in note
         text = text_of(card)
-        assert str(conditions(card)) in text
+        assert str(describe_licence_conditions(card)) in text
         assert note not in text  # which is for those who publish, not for those who read
     for licence in ("MIT", "Apache-2.0", "BSD-3-Clause", "CC-BY-4.0"):
-        assert redistribution_note(licensed(licence)) is None
+        assert describe_redistribution(licensed(licence)) is None
 
 
 def test_what_users_write_into_a_card_breaks_neither_table_nor_front_matter() -> None:
-    card = catalogue()["dino_vitS16"]
+    card = load_catalogue()["dino_vitS16"]
     hostile = "a | b\n---\n<script> ``` {x}: 'y'"
     card = replace(
         card,

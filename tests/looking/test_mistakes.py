@@ -10,23 +10,23 @@ import pytest
 
 from zoo.errors import DataError
 from zoo.evaluation.evaluating import Request, evaluate
-from zoo.evaluation.keeping import keep_probe
+from zoo.evaluation.multilabel import evaluate_tags
 from zoo.evaluation.protocols import PROTOCOLS
-from zoo.evaluation.tagging import evaluate_tags
+from zoo.evaluation.refit import keep_probe
 from zoo.features import Features
 from zoo.features.origin import Origin
 from zoo.looking import mistakes
 from zoo.looking.mistakes import (
     Predicted,
-    confident_mistakes,
-    confusions,
-    contradicted,
+    build_predictions,
+    count_confusions,
+    find_contradicted,
     find_near_duplicates,
     find_wrong_labels,
     mistakes_of,
-    most_sure,
-    nearest_boundary,
-    predictions,
+    select_confident_mistakes,
+    select_most_sure,
+    select_near_boundary,
 )
 
 CLASSES = ("ant", "bee", "cat")
@@ -35,7 +35,7 @@ CLASSES = ("ant", "bee", "cat")
 def predicted(rows: list[list[float]], labels: list[int] | None) -> Predicted:
     names = [f"image {number}" for number in range(len(rows))]
     y = None if labels is None else np.array(labels)
-    return predictions(names, CLASSES, np.array(rows), y, is_tags=False)[0]
+    return build_predictions(names, CLASSES, np.array(rows), y, is_tags=False)[0]
 
 
 def made(x: Any, y: Any, *, split: str = "train", classes: tuple[str, ...] = CLASSES, **more: Any) -> Features:
@@ -66,46 +66,46 @@ LABELS = [0, 0, 1, 0, 2, 0]  # rows 1 and 3: ant as bee, 2: bee as ant, 5: ant a
 
 
 def test_confident_mistakes_come_first() -> None:
-    found = confident_mistakes([predicted(ROWS, LABELS)], 3)
+    found = select_confident_mistakes([predicted(ROWS, LABELS)], 3)
     assert [one.image for one in found] == ["image 3", "image 1", "image 5"]
     first = found[0]
     assert (first.label, first.predicted, first.second) == ("ant", "bee", "ant")
     assert (first.probability, first.label_probability, first.second_probability) == (0.8, 0.1, 0.1)
-    assert confident_mistakes([predicted(ROWS[:1], LABELS[:1])], 3) == ()
+    assert select_confident_mistakes([predicted(ROWS[:1], LABELS[:1])], 3) == ()
 
 
 def test_confusions_are_counted_in_both_directions() -> None:
-    found = confusions(predicted(ROWS, LABELS), n_images=1)
+    found = count_confusions(predicted(ROWS, LABELS), n_images=1)
     counts = [(one.label, one.predicted, one.n) for one in found]
     assert counts == [("ant", "bee", 2), ("bee", "ant", 1), ("ant", "cat", 1), ("cat", "ant", 0)]
     assert [[image.image for image in one.images] for one in found] == [["image 3"], ["image 2"], ["image 5"], []]
-    assert len(confusions(predicted(ROWS, LABELS), n_pairs=1)) == 2
-    assert confusions(predicted(ROWS, None)) == () == confusions(predicted(ROWS[:1], [0]))
+    assert len(count_confusions(predicted(ROWS, LABELS), n_pairs=1)) == 2
+    assert count_confusions(predicted(ROWS, None)) == () == count_confusions(predicted(ROWS[:1], [0]))
 
 
 def test_the_boundary_has_the_smallest_margins_right_or_wrong() -> None:
-    found = nearest_boundary([predicted(ROWS, LABELS)], 2)
+    found = select_near_boundary([predicted(ROWS, LABELS)], 2)
     assert [(one.image, one.label == one.predicted) for one in found] == [("image 4", True), ("image 2", False)]
-    assert [one.label for one in nearest_boundary([predicted(ROWS, None)], 2)] == [None, None]
+    assert [one.label for one in select_near_boundary([predicted(ROWS, None)], 2)] == [None, None]
 
 
 def test_the_most_sure_of_each_predicted_class() -> None:
-    found = most_sure(predicted(ROWS, None), 3, 1)
+    found = select_most_sure(predicted(ROWS, None), 3, 1)
     assert {name: [one.image for one in some] for name, some in found.items()} == {
         "ant": ["image 0"],
         "bee": ["image 3"],
         "cat": ["image 5"],
     }
-    assert most_sure(predicted(ROWS[:1], None), 3, 1).keys() == {"ant"}
+    assert select_most_sure(predicted(ROWS[:1], None), 3, 1).keys() == {"ant"}
 
 
 def test_labels_are_contradicted_by_the_ratio_and_counted_by_the_usual_confidence() -> None:
     p = np.array([[0.9, 0.1, 0], [0.7, 0.3, 0], [0.1, 0.9, 0], [0.45, 0.55, 0], [0.05, 0.9, 0.05], [0.2, 0.1, 0.7]])
     y = np.array([0, 0, 1, 0, 2, 2])
-    rows, n_confident = contradicted(p, y)
+    rows, n_confident = find_contradicted(p, y)
     assert rows.tolist() == [4, 3]  # 18 and 1.2 times as probable as the label
     assert n_confident == 1  # bees usually have 0.9
-    none, n_none = contradicted(np.eye(3), np.arange(3))
+    none, n_none = find_contradicted(np.eye(3), np.arange(3))
     assert (none.tolist(), n_none) == ([], 0)
 
 
@@ -135,13 +135,13 @@ def test_copies_and_groups_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> N
         clusters(60), groups=np.arange(60, dtype=np.uint64) // 3, contents=np.arange(60, dtype=np.uint64) // 2
     )
     seen = []
-    folds_of = mistakes.folds_of
+    folds_of = mistakes.split_folds
 
     def watched(*arguments: Any, **options: Any) -> Any:
         seen.extend(folds_of(*arguments, **options))
         return seen
 
-    monkeypatch.setattr(mistakes, "folds_of", watched)
+    monkeypatch.setattr(mistakes, "split_folds", watched)
     find_wrong_labels(features, chosen={"C": 1.0, "preparation": "as they are"}, device="cpu")
     together = features.together
     assert together is not None and len(seen) > 1
@@ -216,5 +216,5 @@ def test_images_with_tags_have_mistakes_of_each_tag() -> None:
     assert found.n_wrong is None and found.wrong_labels is None and "tags" in found.notes[0]
     assert {one.label for one in found.confident} <= {"cat", "no cat", "dog", "no dog"}
     assert all(one.label != one.predicted for one in found.confident) and found.confident
-    (cat, _) = predictions(["one"], ("cat", "dog"), np.array([[0.2, 0.6]]), None, is_tags=True)
+    (cat, _) = build_predictions(["one"], ("cat", "dog"), np.array([[0.2, 0.6]]), None, is_tags=True)
     assert (cat.judged(0).predicted, cat.judged(0).probability) == ("no cat", 0.8)

@@ -23,7 +23,7 @@ from zoo.looking.mistakes import (
     NearPair,
     WrongLabels,
 )
-from zoo.looking.mistakes_page import page, sections_of, sections_of_predictions
+from zoo.looking.mistakes_page import build_mistake_sections, build_prediction_sections, render_mistakes_page
 from zoo.looking.pages import MOST_BYTES
 
 BAD = "<script>alert('x')</script> & \"co\""
@@ -87,7 +87,9 @@ def test_labels_that_cannot_be_told_to_be_wrong_are_not_shown() -> None:
 
 
 def shown(found: Mistakes, some: dict[str, ImageSet] | None) -> str:
-    return page(f"Mistakes of {BAD}", [BAD], sections_of(found, some), notes=[BAD], facts=BAD)
+    return render_mistakes_page(
+        f"Mistakes of {BAD}", [BAD], build_mistake_sections(found, some), notes=[BAD], facts=BAD
+    )
 
 
 def test_every_section_has_its_images_and_words() -> None:
@@ -167,7 +169,7 @@ def test_predictions_show_the_most_and_the_least_sure(is_tags: bool, knows: bool
     p = np.array([[0.9, 0.1], [0.52, 0.48], [0.2, 0.8], [0.3, 0.7]])
     labels: Any = np.array([[1, 0], [1, 0], [0, 0], [0, 1]], bool) if is_tags else np.array([0, 0, 0, 1])
     names = [f"val/{number}.png" for number in range(4)]
-    found = sections_of_predictions(
+    found = build_prediction_sections(
         names, (BAD, "b"), p, labels if knows else None, is_tags=is_tags, images={"val": images("val")}
     )
     titles = [section["title"] for section in found]
@@ -175,10 +177,10 @@ def test_predictions_show_the_most_and_the_least_sure(is_tags: bool, knows: bool
     assert {row["title"] for row in found[-1]["rows"]} == {BAD, "b"}
     first = found[-2]["rows"][0]["tiles"][0]
     assert first["images"][0]["name"] == "val/1.png"
-    said = Reader(page("Predictions", [], found)).text
+    said = Reader(render_mistakes_page("Predictions", [], found)).text
     assert ("✗ wrong" in said) == knows
     if knows:
         assert found[0]["rows"][0]["tiles"][0]["images"][0]["name"] == "val/2.png"
-    only = sections_of_predictions(names, (BAD, "b"), p * [1, 0.1], None, is_tags=True, images=None)
+    only = build_prediction_sections(names, (BAD, "b"), p * [1, 0.1], None, is_tags=True, images=None)
     assert [row["title"] for row in only[-1]["rows"]] == [BAD]  # what is never predicted is left out
-    assert sections_of_predictions([], ("a", "b"), np.empty((0, 2)), None, is_tags=is_tags, images=None) == []
+    assert build_prediction_sections([], ("a", "b"), np.empty((0, 2)), None, is_tags=is_tags, images=None) == []

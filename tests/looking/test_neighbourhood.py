@@ -7,7 +7,7 @@ import pytest
 
 from zoo.errors import DataError, QueryError
 from zoo.looking import neighbourhood
-from zoo.looking.neighbourhood import laid_out, nearest_images, standing_apart
+from zoo.looking.neighbourhood import laid_out, nearest_images, select_apart
 
 
 def at_angles(*degrees: float) -> np.ndarray:
@@ -80,6 +80,6 @@ def test_umap_is_given_the_seed_and_directions(monkeypatch: pytest.MonkeyPatch) 
 
 def test_pictures_that_stand_apart_do_not_overlap() -> None:
     places = np.random.default_rng(0).random((200, 2))
-    taken = standing_apart(places, 0.1)
+    taken = select_apart(places, 0.1)
     apart = np.abs(places[taken][:, None] - places[taken][None]).max(axis=2)
     assert taken[0] == 0 and apart[~np.eye(len(taken), dtype=bool)].min() >= 0.1

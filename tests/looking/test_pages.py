@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from zoo.errors import QueryError, StoreError
-from zoo.looking.pages import data_address, require_page, stretched_note, thumbnail, write_page
+from zoo.looking.pages import encode_data_address, make_thumbnail, note_stretched, require_page, write_page
 
 
 def noise(height: int, width: int, seed: int = 0) -> Image.Image:
@@ -24,21 +24,21 @@ def opened(address: str) -> Image.Image:
 
 def test_a_thumbnail_is_the_whole_image_in_rgb() -> None:
     deep = Image.fromarray(np.linspace(0, 65535, 60 * 90).astype(np.uint16).reshape(60, 90))
-    assert (thumbnail(noise(60, 90), 30).size, thumbnail(noise(60, 90), 300).size) == ((30, 20), (90, 60))
-    small = thumbnail(deep, 30)
+    assert (make_thumbnail(noise(60, 90), 30).size, make_thumbnail(noise(60, 90), 300).size) == ((30, 20), (90, 60))
+    small = make_thumbnail(deep, 30)
     assert small.mode == "RGB" and small.getextrema()[0][1] > 200
 
 
 def test_small_images_are_stored_without_loss() -> None:
     image = noise(28, 28)
-    address = data_address(thumbnail(image, 128))
+    address = encode_data_address(make_thumbnail(image, 128))
     assert address.startswith("data:image/png;") and np.array_equal(np.asarray(opened(address)), np.asarray(image))
 
 
 def test_a_thumbnail_leaves_the_image_as_it_is() -> None:
     image = noise(128, 100)
-    assert opened(data_address(thumbnail(image, 64))).size == (50, 64) and image.size == (100, 128)
-    assert thumbnail(noise(3, 9_000), 32).size == (32, 1)
+    assert opened(encode_data_address(make_thumbnail(image, 64))).size == (50, 64) and image.size == (100, 128)
+    assert make_thumbnail(noise(3, 9_000), 32).size == (32, 1)
 
 
 def test_a_page_needs_a_name_and_a_folder(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_a_page_needs_a_name_and_a_folder(tmp_path: Path) -> None:
 
 def test_a_picture_that_would_be_black_is_stretched_and_says_so() -> None:
     dark = Image.fromarray((np.arange(4096) % 9).astype(np.uint8).reshape(64, 64))
-    shown = thumbnail(dark, 64)
+    shown = make_thumbnail(dark, 64)
     assert np.asarray(shown).min() == 0 and np.asarray(shown).max() == 255 and shown.info["stretched"]
     for usual in (noise(64, 64), Image.new("RGB", (64, 64))):
-        assert "stretched" not in thumbnail(usual, 64).info
-    assert stretched_note(0) == "" and stretched_note(1).startswith("1 picture is")
+        assert "stretched" not in make_thumbnail(usual, 64).info
+    assert note_stretched(0) == "" and note_stretched(1).startswith("1 picture is")

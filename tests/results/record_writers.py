@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from zoo.results.recording import PROVENANCE_KEYS, provenance_of
+from zoo.results.recording import PROVENANCE_KEYS, find_provenance
 from zoo.results.rows import Measurement, measurements
 
 _WRITER = """
@@ -126,7 +126,7 @@ def record_at_once(*, n_writers: int, n_rows: int, n_killed: int, seed: int) -> 
 
 
 def _row_of_provenance(row: Measurement) -> object:
-    found = provenance_of(replace(row))
+    found = find_provenance(replace(row))
     return None if found is None else found["report"]["row"]
 
 

@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from zoo.results.reading import checksums_text, damaged_files
+from zoo.results.reading import find_damaged_files, format_checksums
 
 RISKS, STATISTICS = "published/risks.csv", "published/feature_statistics.csv"
 
 
 def test_the_shipped_checksums_are_fresh_and_nothing_is_damaged() -> None:
-    assert (REPOSITORY / "results" / "CHECKSUMS").read_text() == checksums_text()
-    assert damaged_files() == []
+    assert (REPOSITORY / "results" / "CHECKSUMS").read_text() == format_checksums()
+    assert find_damaged_files() == []
 
 
 def test_checksums_are_those_of_sha256sum() -> None:
-    for line in checksums_text().splitlines():
+    for line in format_checksums().splitlines():
         checksum, name = line.split("  ")
         assert sha256((REPOSITORY / "results" / name).read_bytes()).hexdigest() == checksum
     results = REPOSITORY / "results"
     kinds = ("csv", "tsv", "provenance.jsonl")
     shipped = {path.relative_to(results) for kind in kinds for path in results.rglob(f"*.{kind}")}
-    named = [line.split("  ")[1] for line in checksums_text().splitlines()]
+    named = [line.split("  ")[1] for line in format_checksums().splitlines()]
     assert named == sorted({"errata.toml", *(path.as_posix() for path in shipped)})
     assert {STATISTICS, RISKS} < set(named)
 
@@ -59,5 +59,5 @@ def test_damaged_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             path.unlink()
             shutil.copy(REPOSITORY / "results" / name, path)
         damage(path)
-        assert damaged_files() == [named]
+        assert find_damaged_files() == [named]
         shutil.rmtree(tmp_path / "results")

@@ -14,16 +14,16 @@ from tests.conftest import REPOSITORY, Run
 from tests.each import for_each
 from tests.result_rows import ERRATUM, AddRows, user_of
 from zoo import NOT_PUBLISHED
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.errors import ContentWarning, QueryError, ResultsError
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.derived import summaries
 from zoo.results.reported import reported_numbers
 from zoo.results.rows import measurements
 from zoo.results.values import PUBLISHED_SOURCE
 
 PUBLISHED = summaries()
-UNMEASURED = next(name for name in catalogue() if name not in PUBLISHED)
+UNMEASURED = next(name for name in load_catalogue() if name not in PUBLISHED)
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 
 
@@ -146,7 +146,7 @@ def test_files_that_cannot_be_opened_are_left_out(add_rows: AddRows) -> None:
 
 def test_what_was_shipped_must_be_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("metadata", "results"):
-        shutil.copytree(content_folder(name), tmp_path / name, copy_function=os.symlink)
+        shutil.copytree(get_content_folder(name), tmp_path / name, copy_function=os.symlink)
     monkeypatch.setattr("zoo.files._PACKAGE", tmp_path / "zoo")
     for name, old, new in (
         ("published/risks.csv", "linear_probe_error", "linear_probe_eror"),

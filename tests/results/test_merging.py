@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.writing import card_text
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.writing import format_card_file
 from zoo.errors import QueryError
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.merging import Merged, collect, merge
-from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record
 from zoo.results.rows import Measurement, measurements
-from zoo.storage import place_at
+from zoo.storage import resolve_place
 
 BASE = Measurement(
     encoder="dino_vitS16",
@@ -72,12 +72,12 @@ def test_rows_of_two_people_are_added_once_with_their_provenance(tmp_path: Path)
     done = merge([tmp_path / "ann", bob])
     assert (counts(done), done.is_clean, done.set_aside) == ((3, 0, 1, 0, 0), True, None)
     assert sorted(mine(), key=str) == sorted([BASE, FULL, OTHER], key=str)
-    assert provenance_of(OTHER) == TOLD
+    assert find_provenance(OTHER) == TOLD
     assert counts(merge([ann, bob])) == (0, 4, 0, 0, 0)
 
 
 def test_the_shipped_rows_come_back_byte_by_byte(tmp_path: Path) -> None:
-    shipped = content_folder("results") / "measured"
+    shipped = get_content_folder("results") / "measured"
     done = merge([shipped / "pocket_init_rn.csv"], folder=tmp_path / "merged")
     for name in ("pocket_init_rn.csv", "pocket_init_rn.provenance.jsonl"):
         assert (tmp_path / "merged" / name).read_bytes() == (shipped / name).read_bytes()
@@ -146,7 +146,7 @@ def test_nothing_is_lost_of_lines_that_cannot_be_merged(tmp_path: Path) -> None:
 
 
 def test_the_place_of_a_run_is_read_at_an_address(tmp_path: Path) -> None:
-    folder, place = rows_in(tmp_path / "rows", BASE, FULL), place_at("memory://merging/run")
+    folder, place = rows_in(tmp_path / "rows", BASE, FULL), resolve_place("memory://merging/run")
     for name in ("dino_vitS16.csv", "dino_vitS16.provenance.jsonl"):
         place.below("dino_vitS16/rows").write(name.replace("dino_vitS16", "0af3"), (folder / name).read_bytes())
     place.below("dino_vitS16/features/birds").write("table.csv", b"of no results\n")
@@ -163,7 +163,9 @@ def test_the_place_of_a_run_is_read_at_an_address(tmp_path: Path) -> None:
 def test_cards_of_unknown_encoders_come_along(tmp_path: Path, home: Path) -> None:
     their_home = tmp_path / "theirs"
     (their_home / "metadata").mkdir(parents=True)
-    text = card_text(catalogue()["pocket_init_rn"], comment="Theirs.").replace("pocket_init_rn", "birds_of_bob")
+    text = format_card_file(load_catalogue()["pocket_init_rn"], comment="Theirs.").replace(
+        "pocket_init_rn", "birds_of_bob"
+    )
     (their_home / "metadata" / "bob.toml").write_text(text)
     folder = rows_in(their_home / "results" / "measured", BASE)
     for path in list(folder.glob("dino*")):

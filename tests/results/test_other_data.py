@@ -11,10 +11,10 @@ from tests.each import for_each
 from tests.result_rows import AddRows, user_of
 from zoo import results_df
 from zoo.analysis import study_table
-from zoo.cards.catalogue import catalogue
-from zoo.hub.modelcard import measured
+from zoo.cards.catalogue import load_catalogue
+from zoo.hub.modelcard import find_imagenet_measurements
 from zoo.results.derived import summaries
-from zoo.results.tables import published_rows, unpublished_rows
+from zoo.results.tables import build_published_rows, build_unpublished_rows
 from zoo.results.values import PUBLISHED_SOURCE
 
 BASE = {
@@ -28,7 +28,7 @@ BASE = {
 PARTS = {"metric": "usability", "unit": "percentage points", "n_train": "", "protocol": "zoo-risk-logistic-2"}
 PUBLISHED_ID = "dino_vitS16"
 MEASURED = summaries()
-UNMEASURED_ID = next(name for name in catalogue() if name not in MEASURED)
+UNMEASURED_ID = next(name for name in load_catalogue() if name not in MEASURED)
 ROWS = [
     BASE | {"encoder": encoder} | change
     for encoder in (PUBLISHED_ID, UNMEASURED_ID)
@@ -62,13 +62,13 @@ def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
         ]
         rows = [
             repr(rows_of(as_published=as_published, exclude_wrong=not as_published))
-            for rows_of in (published_rows, unpublished_rows)
+            for rows_of in (build_published_rows, build_unpublished_rows)
             for as_published in (True, False)
         ]
         studied = [
             study_table("all", corrected=corrected, with_mine=True).frame.to_csv() for corrected in (True, False)
         ]
-        cards = [repr(measured(catalogue()[name])) for name in (PUBLISHED_ID, UNMEASURED_ID)]
+        cards = [repr(find_imagenet_measurements(load_catalogue()[name])) for name in (PUBLISHED_ID, UNMEASURED_ID)]
         return [
             summaries(),
             summaries(exclude_wrong=True),

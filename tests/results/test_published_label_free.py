@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.each import for_each
 from zoo.errors import UnknownName
-from zoo.results.printed import METRICS, PAPERS, STATISTICS, published_label_free
+from zoo.results.paper_tables import METRICS, PAPERS, STATISTICS, read_printed_label_free
 from zoo.results.reading import read_files
 
 RANKME, LIDAR, CLID = PAPERS
@@ -35,7 +35,7 @@ Cell = tuple[str, ...]
 
 def cells(paper: str, *tables: str, columns: Iterable[str], **equal: object) -> dict[Cell, float]:
     """Values of some rows of a table by these columns, which tell them apart."""
-    rows = [row for table in tables for row in published_label_free(paper=paper, table=table)]
+    rows = [row for table in tables for row in read_printed_label_free(paper=paper, table=table)]
     kept = [row for row in rows if all(getattr(row, column) == value for column, value in equal.items())]
     found = {tuple(str(getattr(row, column)) for column in columns): row.value for row in kept}
     assert len(found) == len(kept) > 0
@@ -43,17 +43,17 @@ def cells(paper: str, *tables: str, columns: Iterable[str], **equal: object) -> 
 
 
 def test_every_cell_of_every_table_is_a_row_once_in_known_words() -> None:
-    rows = published_label_free()
+    rows = read_printed_label_free()
     for paper in PAPERS:
-        assert Counter(row.table for row in published_label_free(paper=paper)) == COUNTS[paper]
+        assert Counter(row.table for row in read_printed_label_free(paper=paper)) == COUNTS[paper]
     assert len({row.key for row in rows}) == len(rows)
     assert {row.metric for row in rows} == set(METRICS)
     assert {(row.statistic, row.unit) for row in rows} == set(STATISTICS.items())
-    assert [row.value for row in published_label_free(paper=CLID, table="Table 1", statistic="pearson")] == [
+    assert [row.value for row in read_printed_label_free(paper=CLID, table="Table 1", statistic="pearson")] == [
         0.42, -0.05, 0.37, -0.62, 0.13, 0.61, 0.74, 0.12, 0.92,
     ]  # fmt: skip
     with pytest.raises(UnknownName, match=r"no metric .* 'rank_me'; did you mean rankme"):
-        published_label_free(metric="rank_me")
+        read_printed_label_free(metric="rank_me")
 
 
 MEASURED = ("metric", "variant", "statistic", "hyperparameter")
@@ -91,7 +91,7 @@ def gaps(paper: str, averages: str, parts: str) -> dict[Cell, float]:
     """How far each printed average is from the mean of the data sets, where all of them can be read."""
     columns = ("metric", "variant", "hyperparameter", "statistic")
     found: dict[Cell, list[float]] = {}
-    for row in published_label_free(paper=paper, table=parts):
+    for row in read_printed_label_free(paper=paper, table=parts):
         if row.target != "ood-average":
             found.setdefault(tuple(getattr(row, column) for column in columns), []).append(row.value)
     n = max(map(len, found.values()))
@@ -123,14 +123,14 @@ def test_averages_over_data_sets_are_their_means_but_for_what_a_note_says(number
         if abs(gap) > ROUNDING
     }
     assert wrong == BEYOND_ROUNDING.get(table, {})
-    for row in published_label_free(paper=LIDAR, table=table):
+    for row in read_printed_label_free(paper=LIDAR, table=table):
         assert ("average to" in row.note) == ((row.metric, row.variant, row.hyperparameter) in wrong)
 
 
 @for_each([("Table 2", 0), ("Table 3", 0), ("Table 5", 1), ("Table 6", 1)], arguments=2)
 def test_averages_over_tasks_are_their_means(table: str, incomplete: int) -> None:
     found = gaps(CLID, table, table)
-    assert len(found) == len(published_label_free(paper=CLID, table=table, target="ood-average")) - incomplete
+    assert len(found) == len(read_printed_label_free(paper=CLID, table=table, target="ood-average")) - incomplete
     assert max(map(abs, found.values())) <= ROUNDING
 
 

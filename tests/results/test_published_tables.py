@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import COLUMNS, Missing
 from zoo.errors import MissingExtra
 from zoo.results.derived import summaries
@@ -64,7 +64,7 @@ def test_the_published_table_has_169_encoders_and_117_columns_in_order(corrected
     assert names[-1] == "testrealaug_nc1norm"
     flat = results_df(False, False)
     assert list(flat.columns) == names
-    assert list(flat.index) == [catalogue().id_of(name) for name in corrected.index]
+    assert list(flat.index) == [load_catalogue().id_of(name) for name in corrected.index]
 
 
 def test_components_are_signed_by_default_and_clipped_as_published(
@@ -103,7 +103,7 @@ def test_the_sum_that_the_published_layout_has_no_column_for_is_an_extension(cor
 def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
     published: pd.DataFrame, corrected: pd.DataFrame
 ) -> None:
-    ids = {name.lower(): name for name in catalogue()}
+    ids = {name.lower(): name for name in load_catalogue()}
     fields = {column.name: column.field for column in COLUMNS}
     derived = {
         "nviews": "pretraining.views",
@@ -118,7 +118,7 @@ def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
             for name in published.index:
                 old, new = published.loc[name, (section, column)], corrected.loc[name, (section, column)]
                 if not (old == new or (pd.isna(old) and pd.isna(new))):
-                    assert field in {erratum.field for erratum in catalogue()[ids[name]].errata}, (name, column)
+                    assert field in {erratum.field for erratum in load_catalogue()[ids[name]].errata}, (name, column)
                     n_corrected += 1
     assert n_corrected > 0
 
@@ -140,7 +140,7 @@ def test_metadata_dict_leaves_missing_facts_out_and_keeps_every_section() -> Non
     for encoder, sections in metadata_dict().items():
         assert list(sections) == list(dict.fromkeys(column.section for column in COLUMNS))
         assert not any(isinstance(value, Missing) for facts in sections.values() for value in facts.values())
-        assert sections["representation"]["z_dim"] == catalogue()[encoder].representation.dim
+        assert sections["representation"]["z_dim"] == load_catalogue()[encoder].representation.dim
     assert "patch_size" not in metadata_dict(True)["barlow_rn50"]["model"]
     assert list(metadata_dict(is_lower=True)) == [encoder.lower() for encoder in metadata_dict()]
 
@@ -149,12 +149,12 @@ def test_metadata_df_has_one_typed_column_for_each_fact() -> None:
     table = metadata_df()
     assert set(table.columns) == {column.name for column in COLUMNS}
     assert table.index.name is None
-    assert list(table.index) == [encoder.lower() for encoder in catalogue()]
+    assert list(table.index) == [encoder.lower() for encoder in load_catalogue()]
     expected = {"text": "string", "whole number": "Int64", "number": "float64", "true or false": "boolean"}
     for column in COLUMNS:
         assert str(table[column.name].dtype) == expected.get(column.kind, "object")
     assert table["patch_size"].isna()["barlow_rn50"]
-    assert list(metadata_df(is_lower=False).index) == list(catalogue())
+    assert list(metadata_df(is_lower=False).index) == list(load_catalogue())
     sections = {column.name: column.section for column in COLUMNS}
     assert list(metadata_df(True).columns) == [(sections[name], name) for name in table.columns]
 
@@ -166,7 +166,7 @@ def test_metadata_as_published_are_the_published_facts_in_the_published_order() 
     assert sha256(canonical.encode()).hexdigest() == PUBLISHED_FACTS
     assert list(metadata_df(False, False, as_published=True).index) == list(facts)
     assert len(facts) == 200
-    assert set(facts) < set(catalogue())
+    assert set(facts) < set(load_catalogue())
     assert not {"npidpp_rn50w2", "swav_rn50w5", "selav2_rn50_ep400_2x160_4x96", "init_rn50_d8192"} & set(facts)
 
 

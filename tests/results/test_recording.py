@@ -13,8 +13,8 @@ import pytest
 
 from tests.each import for_each
 from zoo.errors import ContentWarning, ResultsError
-from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record, require_same_images
-from zoo.results.rows import Measurement, measurements, row_of
+from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record, require_same_images
+from zoo.results.rows import Measurement, convert_measurement, measurements
 from zoo.results.values import COLUMNS
 
 BASE = Measurement(
@@ -94,14 +94,19 @@ def test_a_recorded_number_never_changes(results: Path) -> None:
 
 def test_a_row_that_another_file_has_is_known_and_stays_alone(results: Path) -> None:
     results.mkdir()
-    (results / "mine.csv").write_text(f"{','.join(COLUMNS)}\n{','.join(row_of(BASE)).upper().replace(*SPELT)}\n")
+    (results / "mine.csv").write_text(
+        f"{','.join(COLUMNS)}\n{','.join(convert_measurement(BASE)).upper().replace(*SPELT)}\n"
+    )
     assert record({BASE: TOLD}).n_known == 1
     assert not (results / "measured").exists()
     with pytest.raises(ResultsError, match=r"mine.csv, line 2: .* never changes"):
         record({replace(BASE, value=2.0): TOLD})
 
 
-SPELT = (",".join(row_of(BASE)[1:]).upper(), ",".join(row_of(BASE)[1:]))  # all but the id in its own case
+SPELT = (
+    ",".join(convert_measurement(BASE)[1:]).upper(),
+    ",".join(convert_measurement(BASE)[1:]),
+)  # all but the id in its own case
 
 
 @for_each(
@@ -130,7 +135,7 @@ def test_encoders_have_files_of_their_own_in_a_folder_of_choice(results: Path) -
     said = record({BASE: TOLD, other: TOLD}, folder=results / "there")
     assert [path.name for path in said.paths] == ["dino_vitS16.csv", "mae_vitB16.csv"]
     assert sorted(mine(), key=lambda row: row.encoder) == [BASE, other]
-    assert provenance_of(other) == TOLD
+    assert find_provenance(other) == TOLD
     assert record({BASE: TOLD, other: TOLD}, folder=results / "there").n_known == 2
 
 
@@ -140,12 +145,12 @@ class TestProvenance:
     def test_it_is_found_by_the_number_it_belongs_to(self) -> None:
         full = {**TOLD, "weights_hash": "b2", "more": [1, (2.5, None)]}
         record({BASE: TOLD, FULL: full})
-        assert provenance_of(BASE) == TOLD
-        assert provenance_of(FULL) == {**full, "more": [1, [2.5, None]]}
-        assert provenance_of(replace(BASE, encoder="dino_vits16")) == TOLD
-        assert provenance_of(replace(BASE, value=1.5)) is None
-        assert provenance_of(replace(BASE, seed=1)) is None
-        assert provenance_of(next(row for row in measurements() if row.encoder == "dino_vitS16")) is None
+        assert find_provenance(BASE) == TOLD
+        assert find_provenance(FULL) == {**full, "more": [1, [2.5, None]]}
+        assert find_provenance(replace(BASE, encoder="dino_vits16")) == TOLD
+        assert find_provenance(replace(BASE, value=1.5)) is None
+        assert find_provenance(replace(BASE, seed=1)) is None
+        assert find_provenance(next(row for row in measurements() if row.encoder == "dino_vitS16")) is None
 
     def test_arrays_become_lists_and_infinite_numbers_texts(self) -> None:
         told = {
@@ -153,7 +158,7 @@ class TestProvenance:
             "report": {0.1: np.arange(2), "loss": np.float32("inf"), "k": np.int64(3), "n": math.nan},
         }
         record({BASE: told})
-        found = provenance_of(BASE)
+        found = find_provenance(BASE)
         assert found is not None
         assert found["report"] == {"0.1": [0, 1], "loss": "inf", "k": 3, "n": "nan"}
 
@@ -167,7 +172,7 @@ class TestProvenance:
         (path,) = record({BASE: TOLD}).paths
         path.unlink()  # as if the power had failed between the two files
         assert record({BASE: {**TOLD, "weights_hash": "later"}}).n_new == 1
-        assert (provenance_of(BASE) or {})["weights_hash"] == "later"
+        assert (find_provenance(BASE) or {})["weights_hash"] == "later"
         lines = (path.parent / "dino_vitS16.provenance.jsonl").read_text().splitlines()
         assert [json.loads(line)["provenance"]["weights_hash"] for line in lines] == ["a1", "later"]
 
@@ -176,7 +181,7 @@ class TestProvenance:
         beside = path.parent / "dino_vitS16.provenance.jsonl"
         beside.write_text(beside.read_text() + '{"encoder": "dino\n')
         with pytest.raises(ResultsError, match=r"provenance.jsonl, line 2: found '\{\"encoder\": \"dino'"):
-            provenance_of(BASE)
+            find_provenance(BASE)
 
 
 def test_what_another_processor_rounds_otherwise_is_the_same_number(results: Path) -> None:

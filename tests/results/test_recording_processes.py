@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.results.record_writers import leftovers, measured, provenance, record_at_once
-from zoo.results.recording import provenance_of, record
+from zoo.results.recording import find_provenance, record
 from zoo.results.rows import measurements
 
 ROW = measured("this process", 0)
@@ -65,7 +65,7 @@ def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new_ones_with_their_prove
         rows = [row for row in measurements() if row.source == ROW.source]
         outcomes.append(rows == [ROW, after])
         assert rows in ([ROW], [ROW, after])
-        assert all(provenance_of(row) == provenance(row) for row in rows)
+        assert all(find_provenance(row) == provenance(row) for row in rows)
         if done.stdout:
             break
         assert done.returncode == -9, done.stderr
@@ -106,7 +106,7 @@ def test_on_a_full_disk_what_was_recorded_stays_and_one_sentence_says_so(home: P
     assert leftovers(home) == []
     after = measured("this process", 1)
     assert record({after: provenance(after)}).n_new == 1
-    assert provenance_of(after) == provenance(after)
+    assert find_provenance(after) == provenance(after)
 
 
 def test_a_file_system_without_locks_is_written_to_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,11 @@ from tests.cli_runner import document
 from tests.conftest import REPOSITORY
 from tests.each import for_each
 from tests.reported_rows import ROW, reported_text
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import Missing
 from zoo.errors import ContentWarning
-from zoo.results.evidence import origins
-from zoo.results.reported import preferred_numbers, reported_numbers
+from zoo.results.evidence import read_evidence_origins
+from zoo.results.reported import reported_numbers, select_preferred_accuracies
 from zoo.results.reported_values import CARD, EVIDENCE, FILE, METRICS, PREFIX, PROTOCOLS, ReportedNumber, choose
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import METRICS as MEASURED
@@ -47,13 +47,13 @@ def test_reported_and_measured_share_neither_words_nor_rows() -> None:
 def test_what_cards_state_are_reported_numbers_of_the_right_kind() -> None:
     stated = {(one.encoder, one.place): one for one in reported_numbers() if one.source == CARD}
     expected = {}
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         for name in ("top1_percent", "top1_percent_with_1_percent_labels", "top1_percent_with_5_shot"):
             value = getattr(card.reported, name)
             if not isinstance(value, Missing):
                 expected[card.id, f"reported.{name}"] = value
     assert {key: one.value for key, one in stated.items()} == expected
-    supervised = {encoder for encoder, card in catalogue().items() if card.objective.mode == "supervised"}
+    supervised = {encoder for encoder, card in load_catalogue().items() if card.objective.mode == "supervised"}
     heads = {encoder for (encoder, _), one in stated.items() if one.protocol == "reported-own-head"}
     assert heads and heads == {encoder for encoder, place in stated if encoder in supervised}
     assert stated["sup_rn101", "reported.top1_percent"].printed == "77.374"
@@ -85,7 +85,7 @@ def test_of_several_numbers_lists_show(changes: list[dict[str, str]], expected: 
         ReportedNumber(printed=row["value"], **{**row, "value": float(row["value"])})  # type: ignore[arg-type]
         for row in rows
     ]
-    card = catalogue()["dino_vitS16"]
+    card = load_catalogue()["dino_vitS16"]
     assert choose(numbers, card)["reported-linear"].printed == expected
     assert choose(numbers[::-1], card)["reported-linear"].printed == expected
 
@@ -132,7 +132,7 @@ def test_a_damaged_file_of_the_users_stops_nothing(report: Report) -> None:
 
 def test_the_shipped_rows_have_every_printed_digit() -> None:
     results = REPOSITORY / "results"
-    evidence = [results / EVIDENCE / f"{name}.tsv" for name in origins()]
+    evidence = [results / EVIDENCE / f"{name}.tsv" for name in read_evidence_origins()]
     files = [path.read_text().split("\n") for path in (results / FILE, *evidence)]
     rows = [line.split("\t") for lines in files for line in lines[1:-1]]
     read = [one for one in reported_numbers() if one.source != CARD]
@@ -144,5 +144,5 @@ def test_an_own_number_is_preferred_by_the_same_rules_and_the_doctor_names_a_wro
     checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
     assert f"{path}, line 3, column 'value'" in checks["your own results"]["detail"]
     with pytest.warns(ContentWarning):
-        one = preferred_numbers()["init_vitS16"]["reported-linear"]
+        one = select_preferred_accuracies()["init_vitS16"]["reported-linear"]
     assert (one.value, one.printed, one.is_doubtful) == (9.0, "9.0", True)

@@ -13,7 +13,7 @@ from tests.planted_features import GridProbe, balanced_labels, features, gaussia
 from zoo import card
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.risk import ASSUMPTION, decompose, pretraining_warning
+from zoo.evaluation.risk import ASSUMPTION, decompose, format_pretraining_warning
 
 N_TRAIN, N_TEST = 60, 16
 
@@ -132,7 +132,7 @@ def with_pretraining(**facts: Any) -> Any:
     arguments=2,
 )
 def test_another_pretraining_distribution_has_a_sentence_of_its_own(facts: dict[str, Any], words: str) -> None:
-    assert words in pretraining_warning(with_pretraining(**facts), dataset="imagenet-1k")
+    assert words in format_pretraining_warning(with_pretraining(**facts), dataset="imagenet-1k")
 
 
 def test_the_report_says_what_must_be_true_and_warns_by_the_card() -> None:

@@ -11,7 +11,7 @@ from tests.result_rows import AddRows, user_of
 from zoo.errors import ContentWarning, UnknownName
 from zoo.results.rows import measurements
 from zoo.results.values import PUBLISHED_SOURCE
-from zoo.results.vocabulary import METRICS, known_split
+from zoo.results.vocabulary import METRICS, find_split
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
     arguments=3,
 )
 def test_any_number_of_labels_is_a_split(name: str, n_train: int, shots: int | None) -> None:
-    split = known_split(name)
+    split = find_split(name)
     assert (split.name, split.n_train, split.shots) == (name, n_train, shots)
     assert METRICS["linear_probe_error"].takes(name) and METRICS["knn_error"].takes(name)
     assert not any(METRICS[metric].takes(name) for metric in ("usability", "supervised_twin_error", "uniformity"))
@@ -52,7 +52,7 @@ def test_other_spellings_are_refused(add_rows: AddRows) -> None:
     )
     for name in (f"train {one} -> val" for one in labels):
         with pytest.raises(UnknownName, match=r"There is no split named .* Others are spelt like"):
-            known_split(name)
+            find_split(name)
     add_rows({"split": "train 03-shot -> val", "dataset": "digits", "n_train": ""})
     with pytest.warns(ContentWarning, match=r"column 'split': .*expected a split of 'linear_probe_error', 'train 10"):
         measurements()

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.results.test_merging import BASE, FULL, OTHER, TOLD
-from zoo.cards.catalogue import catalogue
-from zoo.cards.writing import card_text
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.writing import format_card_file
 from zoo.errors import QueryError, ResultsError, StoreError
 from zoo.results.merging import merge
-from zoo.results.recording import provenance_of, record
+from zoo.results.recording import find_provenance, record
 from zoo.results.rows import measurements
 from zoo.results.submitting import Submission, submit
 
@@ -80,7 +80,7 @@ def test_a_contribution_is_a_branch_that_others_merge(
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "bob"))
     assert merge([repository]).n_new == 2
     assert [row for row in measurements() if row.dataset == "birds"] == [BASE, FULL]
-    assert provenance_of(BASE) == TOLD
+    assert find_provenance(BASE) == TOLD
 
 
 def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
@@ -101,7 +101,9 @@ def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
 
 def test_the_card_of_an_own_encoder_goes_along(repository: Path, home: Path) -> None:
     (home / "metadata").mkdir()
-    text = card_text(catalogue()["pocket_init_rn"], comment="Mine.").replace("pocket_init_rn", "birds_of_ann")
+    text = format_card_file(load_catalogue()["pocket_init_rn"], comment="Mine.").replace(
+        "pocket_init_rn", "birds_of_ann"
+    )
     (home / "metadata" / "ann.toml").write_text(text)
     record({replace(BASE, encoder="birds_of_ann", source="Ann"): TOLD})
     done = submit(repository, encoders={"birds_of_ann"})

@@ -9,7 +9,7 @@ import compare_weights as script
 import torch
 
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders.build import build_empty_encoder
 
 
@@ -66,7 +66,7 @@ def test_every_encoder_that_is_named_is_one(repository: Path) -> None:
     named = {encoder for about in script.read_words().values() for encoder in about["encoders"]}
     told = {encoder for row in script.read_told() for encoder in row["encoders"].split()}
     assert told <= named
-    assert named <= set(catalogue())
+    assert named <= set(load_catalogue())
 
 
 @torch.no_grad()
@@ -75,7 +75,7 @@ def test_dinov2_of_transformers_is_the_card_at_518_px_or_with_registers(n_regist
     from same_weights.shared import as_published, batch, randomise, relative, shortened, to_transformers_vit
     from transformers import Dinov2Config, Dinov2Model, Dinov2WithRegistersConfig, Dinov2WithRegistersModel
 
-    card = catalogue()["dinov2_vitS14_reg4" if n_registers else "dinov2_vitS14"]
+    card = load_catalogue()["dinov2_vitS14_reg4" if n_registers else "dinov2_vitS14"]
     ours = build_empty_encoder(shortened(card, 1))
     randomise(ours.backbone)
     state = dict(ours.backbone.state_dict())
@@ -98,7 +98,7 @@ def test_mae_of_transformers_gives_the_class_token_of_the_card_once_nothing_is_h
     from same_weights.shared import as_published, batch, randomise, relative, renamed, shortened, to_transformers_vit
     from transformers import ViTMAEConfig, ViTMAEModel
 
-    ours = build_empty_encoder(shortened(catalogue()["mae_vitB16"], 1))
+    ours = build_empty_encoder(shortened(load_catalogue()["mae_vitB16"], 1))
     randomise(ours.backbone)
     names = ((r"norm1\.", "layernorm_before."), (r"norm2\.", "layernorm_after."), ("^", "vit."))
     published = renamed(to_transformers_vit(ours.backbone.state_dict()), *names)

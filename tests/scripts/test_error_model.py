@@ -28,14 +28,14 @@ from scripts.error_model import (
     shipped_effects,
 )
 from scripts.expect_errors import LEAST_FACTOR, MOST_FACTOR, basis_of
-from zoo.analysis.traits import WRONG_LABELS
-from zoo.cards.catalogue import catalogue
+from zoo.analysis.covariates import WRONG_LABELS
+from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.expectations import _added
-from zoo.files import content_folder
-from zoo.results.evidence import datasets
+from zoo.files import get_content_folder
+from zoo.results.evidence import list_datasets
 from zoo.results.values import IMAGENET
 
-CARDS = {name: card for name, card in catalogue().items() if not card.is_untrained}
+CARDS = {name: card for name, card in load_catalogue().items() if not card.is_untrained}
 SETS = ("dtd", "eurosat", "resisc45", "food-101", "cifar-10", "mnist")
 ENCODERS = sorted(CARDS)[::11]
 
@@ -63,7 +63,7 @@ def test_what_is_known_is_a_fact_each_and_no_doubtful_one() -> None:
     known = observations(CARDS)
     facts = {(one.encoder, one.task, "" if one.protocol == ZERO_SHOT else one.origin, one.px) for one in known}
     assert len(facts) == len(known) > 5_500
-    assert all(0 <= one.error <= 1 and one.dataset in datasets() for one in known)
+    assert all(0 <= one.error <= 1 and one.dataset in list_datasets() for one in known)
     assert not any(one.encoder.startswith("evaclip02_vitB16") and one.protocol == FEW_SHOT for one in known)
     protocols = {one.protocol for one in known}
     assert protocols == {MEASURED, LINEAR, FEW_SHOT, ZERO_SHOT, WEAK_ZERO_SHOT, "k-NN", "attentive", "own head"}
@@ -144,7 +144,7 @@ def test_what_all_targets_share_moves_their_errors_but_not_their_differences() -
 
 @pytest.mark.slow
 def test_the_shipped_table_is_conditioned_on_what_is_shipped() -> None:
-    lines_ = (content_folder("results") / "expected.tsv").read_text().splitlines()
+    lines_ = (get_content_folder("results") / "expected.tsv").read_text().splitlines()
     assert {line.partition("\t")[0] for line in lines_[1:]} == set(CARDS), "run scripts/expect_errors.py"
     model = Model(CARDS, observations(CARDS), shipped_effects())
     names, bases, times = sorted(CARDS)[::60], basis_of(observations(CARDS)), defaultdict(list)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import ImageData
 from zoo.datasets.images import ImageSet
 from zoo.results.vocabulary import LABEL_FREE_METRICS
@@ -59,7 +59,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_the_twin_is_the_supervised_network_of_the_same_architecture() -> None:
     for name, card in script.cards().items():
-        twin = catalogue()[script.twin_of(card)]
+        twin = load_catalogue()[script.twin_of(card)]
         assert (twin.objective.name, twin.architecture.exact) == ("supervised", card.architecture.exact), name
         assert "_twin_" in twin.id
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.site.conftest import OpenPage
-from zoo.cards.catalogue import catalogue
-from zoo.cards.throughput import device_named, images_per_second
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.throughput import estimate_throughput, find_device
 from zoo.choosing.constraints import Constraints
 from zoo.choosing.expectations import Images
-from zoo.choosing.ranking import TIE, ranking
+from zoo.choosing.ranking import TIE, rank_encoders
 from zoo.results.values import IMAGENET
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def slide(page: Page, labels: int) -> None:
 
 def test_errors_intervals_and_ties_are_those_of_python(open_page: OpenPage) -> None:
     page = open_page("choose.html")
-    cards = catalogue()
+    cards = load_catalogue()
     for kind, images in KINDS.items():
         page.locator("#choices [name=images]").select_option(kind)
         for labels in (1_000, 12_811, 70_000, 1_281_167):
             slide(page, labels)
             rows: list[list[str]] = [row for row in page.evaluate(CELLS) if row[1] in cards and row[1] != OWN_ERRATUM]
-            found = {one.card.id: one.expected for one in ranking(labels, 1_000, images).ranked}
+            found = {one.card.id: one.expected for one in rank_encoders(labels, 1_000, images).ranked}
             names = {row[1] for row in rows}
             assert len(names) > 15 and ("hibou_vitL14" in names) == (kind == "pathology")
             expected = {name: one for name, one in found.items() if name in names}
@@ -87,16 +87,16 @@ def test_the_table_of_the_script_is_that_of_python(open_page: OpenPage) -> None:
 
 def test_a_device_shows_speeds_that_sort_and_limit(open_page: OpenPage) -> None:
     page = open_page("choose.html")
-    everybody, cards, device = shown(page), catalogue(), device_named("RTX 4090")
+    everybody, cards, device = shown(page), load_catalogue(), find_device("RTX 4090")
     assert page.get_by_label("Images a second there").is_disabled()
     page.get_by_label("Device").select_option("RTX 4090")
     page.get_by_label("Images a second there").fill("3000")
     page.locator("[data-order=speed] button").click()
     kept = [one for one in shown(page) if one in cards]
-    speeds = [speed.value for one in kept if (speed := images_per_second(cards[one], device))]
+    speeds = [speed.value for one in kept if (speed := estimate_throughput(cards[one], device))]
     assert len(speeds) == len(kept) and speeds == sorted(speeds, reverse=True) and speeds[-1] >= 3000
     limits = Constraints(device="RTX 4090", min_images_per_second=3000)
-    found = {one.card.id for one in ranking(12_811, 1_000, KINDS[IMAGENET], limits).ranked}
+    found = {one.card.id for one in rank_encoders(12_811, 1_000, KINDS[IMAGENET], limits).ranked}
     assert {*kept} == found & {*everybody} and len(kept) < len(everybody)
     assert page.locator("#recommend").inner_text().endswith('--min-images-per-second 3000 --device "RTX 4090"')
     assert "--min-images" not in page.locator("#next").inner_text()
@@ -112,7 +112,7 @@ def test_a_device_shows_speeds_that_sort_and_limit(open_page: OpenPage) -> None:
 def test_choices_filter_are_in_the_address_and_on_the_command_line(open_page: OpenPage) -> None:
     page = open_page("choose.html")
     everybody = shown(page)
-    cards = catalogue()
+    cards = load_catalogue()
     slide(page, 5_000)
     page.get_by_label("Feature dimensions, at most").fill("1024")
     page.get_by_label("Licence of the weights").select_option("permissive")

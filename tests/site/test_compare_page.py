@@ -13,18 +13,18 @@ from zoo.site.compare_page import (
     SECTIONS,
     Cell,
     Line,
-    best_of,
-    differences,
-    lines,
-    picked,
-    shown_sections,
+    compute_line_differences,
+    iterate_shown_sections,
+    list_lines,
+    mark_lowest,
+    pick_first_encoders,
 )
 from zoo.site.contents import gather
 
 
 @cache
 def all_lines() -> dict[str, Line]:
-    return {line.name: line for line in lines(list(contents().entries.values()))}
+    return {line.name: line for line in list_lines(list(contents().entries.values()))}
 
 
 def cells(name: str, *ids: str) -> list[Cell]:
@@ -56,18 +56,18 @@ def test_texts_are_those_of_the_command_line() -> None:
     assert texts("train_test", *pair) == ["24.6", "34.0"]
     assert texts("reported_linear", *pair) == ["77.0*", "68.0*"]
     assert texts("licence_words", "mae_vitB16") == ["no commercial use; name the authors and changes"]
-    assert differences(all_lines()["train_test"], cells("train_test", *pair)) == ["", "+9.4"]
+    assert compute_line_differences(all_lines()["train_test"], cells("train_test", *pair)) == ["", "+9.4"]
     assert texts("train_test", "uni_vitL16") == ["not measured"]
 
 
 def test_the_best_is_marked_with_its_direction_and_ties() -> None:
     line = all_lines()["train_test"]
-    assert best_of(line, cells("train_test", "mae_vitB16", "dino_vitS16", "uni_vitL16")) == ["", "lowest", ""]
+    assert mark_lowest(line, cells("train_test", "mae_vitB16", "dino_vitS16", "uni_vitL16")) == ["", "lowest", ""]
     tie = [Cell("1.0", 1.04), Cell("1.0", 0.96), Cell("2.0", 2.0), Cell("0.0 (assumed)", 0.0, contends=False)]
-    assert best_of(line, tie) == ["lowest, tied", "lowest, tied", "", ""]
-    assert best_of(line, tie[:2]) == ["", ""]  # nothing to choose
+    assert mark_lowest(line, tie) == ["lowest, tied", "lowest, tied", "", ""]
+    assert mark_lowest(line, tie[:2]) == ["", ""]  # nothing to choose
     near = [Cell("1.0 (0.5 to 2.0)", 1.0, reach=(0.5, 2.0)), Cell("1.5 (1.0 to 3.0)", 1.5, reach=(1.0, 3.0))]
-    assert best_of(line, [*near, Cell("4.0 (3.5 to 5.0)", 4.0, reach=(3.5, 5.0))]) == ["lowest, tied"] * 2 + [""]
+    assert mark_lowest(line, [*near, Cell("4.0 (3.5 to 5.0)", 4.0, reach=(3.5, 5.0))]) == ["lowest, tied"] * 2 + [""]
     assert not any(all_lines()[name].best for name in ("z_dim", "reported_linear", "epochs", "released", "n_errata"))
 
 
@@ -76,26 +76,28 @@ def test_numbers_that_an_erratum_excludes_are_marked_and_take_no_part() -> None:
     assert texts("train_test", wrong)[0].endswith(" !")
     assert texts("result_errata", wrong)[0].startswith("wrong weights: In all likelihood")
     pair = cells("train_test", wrong, right)
-    assert best_of(all_lines()["train_test"], pair) == ["", ""]
-    assert differences(all_lines()["train_test"], pair) == ["", ""]
+    assert mark_lowest(all_lines()["train_test"], pair) == ["", ""]
+    assert compute_line_differences(all_lines()["train_test"], pair) == ["", ""]
 
 
 def test_facts_are_shown_where_they_differ_and_measurements_where_there_are_any() -> None:
     entries = list(contents().entries.values())
     chosen = [contents().entries[one] for one in ("dino_vitS16", "dino_vitS16_last")]
     shown = {
-        row["line"].name for part in shown_sections(list(all_lines().values()), entries, chosen) for row in part["rows"]
+        row["line"].name
+        for part in iterate_shown_sections(list(all_lines().values()), entries, chosen)
+        for row in part["rows"]
     }
     assert {"z_dim", "z_layer", "train_test", "approx"} <= shown
     assert not {"n_parameters", "objective", "licence_words", "reported_knn"} & shown
     unmeasured = [contents().entries[one] for one in ("uni_vitL16", "hibou_vitL14")]
-    titles = [part["section"] for part in shown_sections(list(all_lines().values()), entries, unmeasured)]
+    titles = [part["section"] for part in iterate_shown_sections(list(all_lines().values()), entries, unmeasured)]
     assert SECTIONS["errors"] not in titles
 
 
 def test_the_page_without_a_script_has_six_encoders_of_six_modes() -> None:
-    chosen, how = picked(contents())
+    chosen, how = pick_first_encoders(contents())
     assert len(chosen) == MOST == len({entry.card.objective.mode for entry in chosen})
     assert "smallest error" in how
-    few, said = picked(gather(only=["uni_vitL16", "hibou*"]))
+    few, said = pick_first_encoders(gather(only=["uni_vitL16", "hibou*"]))
     assert "uni_vitL16" in [entry.id for entry in few] and said == f"the first {len(few)} of the site"

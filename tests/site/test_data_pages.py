@@ -15,7 +15,7 @@ import pytest
 
 from tests.result_rows import AddRows, user_of
 from tests.site.site_under_test import contents
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import Missing
 from zoo.results.facts import FACTS
 from zoo.results.reported import reported_numbers
@@ -23,17 +23,17 @@ from zoo.results.rows import Measurement, measurements
 from zoo.results.tables import results_df
 from zoo.results.vocabulary import METRICS
 from zoo.site.contents import gather
-from zoo.site.data_tables import REASONS, Table, csv_bytes, json_bytes, tables
+from zoo.site.data_tables import REASONS, DataTable, build_data_tables, write_csv_bytes, write_json_bytes
 
 
 @cache
-def made() -> dict[str, Table]:
-    return {table.name: table for table in tables(contents())}
+def made() -> dict[str, DataTable]:
+    return {table.name: table for table in build_data_tables(contents())}
 
 
-def read(table: Table) -> list[dict[str, str]]:
+def read(table: DataTable) -> list[dict[str, str]]:
     """A table as a reader of its CSV file sees it."""
-    return list(csv.DictReader(io.StringIO(csv_bytes(table).decode(), newline="")))
+    return list(csv.DictReader(io.StringIO(write_csv_bytes(table).decode(), newline="")))
 
 
 def test_results_read_back_are_the_measurements() -> None:
@@ -45,7 +45,7 @@ def test_results_read_back_are_the_measurements() -> None:
         )
         for row in read(made()["results"])
     ]
-    assert found == [astuple(one) for one in measurements() if catalogue().lists(one.encoder)]
+    assert found == [astuple(one) for one in measurements() if load_catalogue().lists(one.encoder)]
     wrong = [row for row in read(made()["results"]) if row["is_wrong"] == "true"]
     assert len(measurements()) - len(wrong) == len(measurements(exclude_wrong=True))
     numbers = {row["number"]: row for row in read(made()["result_errata"])}
@@ -55,7 +55,7 @@ def test_results_read_back_are_the_measurements() -> None:
 @pytest.mark.parametrize(("name", "as_published"), [("study", False), ("study_as_published", True)])
 def test_the_tables_of_the_study_are_those_of_the_package(name: str, as_published: bool) -> None:
     expected = results_df(is_multiindex=False, is_lower=False, as_published=as_published, extended=not as_published)
-    text = io.StringIO(csv_bytes(made()[name]).decode())
+    text = io.StringIO(write_csv_bytes(made()[name]).decode())
     found = pd.read_csv(text, na_values=list(REASONS), keep_default_na=False, index_col="encoder")
     assert list(found.columns) == list(expected.columns) and list(found.index) == list(expected.index)
     for column in expected.columns:
@@ -68,7 +68,7 @@ def test_the_tables_of_the_study_are_those_of_the_package(name: str, as_publishe
 
 def test_facts_keep_why_they_are_missing_in_both_formats() -> None:
     table = made()["encoders"]
-    document = json.loads(json_bytes(table))
+    document = json.loads(write_json_bytes(table))
     names = [column["name"] for column in document["columns"]]
     assert names[: len(FACTS)] == list(FACTS)
     assert [(one["kind"], one["meaning"]) for one in document["columns"]] == [
@@ -122,7 +122,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
 def test_rows_of_the_user_are_marked_and_only_there_if_asked_for(user: AddRows) -> None:
     user({"encoder": "dino_vitS16"}, {"encoder": "dino_vitS16@cls:9"})
     for with_mine, n_own in ((False, 0), (True, 2)):
-        found = {table.name: table for table in tables(gather(only=["dino_vitS16", "mae_*"], with_mine=with_mine))}
+        found = {
+            table.name: table for table in build_data_tables(gather(only=["dino_vitS16", "mae_*"], with_mine=with_mine))
+        }
         rows = read(found["results"])
         assert {row["encoder"].partition("@")[0] for row in rows} >= {"dino_vitS16", "mae_vitB16"}
         assert all(row["encoder"].startswith(("dino_vitS16", "mae_")) for row in rows)

@@ -10,21 +10,21 @@ from functools import cache
 from html import unescape
 
 from tests.site.site_under_test import contents
-from zoo.results.evidence import contradictions, numbers_on, origin_of
+from zoo.results.evidence import find_contradictions, find_numbers_on, find_origin
 from zoo.results.reported import reported_numbers
 from zoo.site import dataset_pages
-from zoo.site.compare_page import lines, shown_sections
+from zoo.site.compare_page import iterate_shown_sections, list_lines
 from zoo.site.contents import gather
-from zoo.site.dataset_pages import by_others, measured_sets
-from zoo.site.encoder_results import reported
-from zoo.site.rendering import Renderer
+from zoo.site.dataset_pages import find_measured_sets, tabulate_by_others
+from zoo.site.encoder_results import tabulate_reported
+from zoo.site.rendering import SiteRenderer
 
 
 @cache
 def pages() -> Mapping[str, str]:
     return {
         file.path.removeprefix("datasets/").removesuffix(".html"): file.content.decode()
-        for file in dataset_pages.files(contents(), Renderer(contents()))
+        for file in dataset_pages.build_files(contents(), SiteRenderer(contents()))
     }
 
 
@@ -42,8 +42,8 @@ def rows(markup: str) -> list[list[str]]:
 
 
 def test_every_number_of_an_origin_is_on_the_page_of_its_data_set() -> None:
-    sets = measured_sets(contents())
-    evidence = [one for one in reported_numbers() if origin_of(one) and one.dataset in sets]
+    sets = find_measured_sets(contents())
+    evidence = [one for one in reported_numbers() if find_origin(one) and one.dataset in sets]
     shown = {(name, one.encoder, one.value) for name, some in sets.items() for one in some.numbers}
     assert len(evidence) > 6000
     assert {(one.dataset, one.encoder, one.value) for one in evidence if one.encoder in contents().entries} <= shown
@@ -65,15 +65,15 @@ def test_a_table_has_one_protocol_the_best_first_and_doubtful_numbers_last_with_
 
 def test_a_protocol_has_a_figure_where_five_encoders_were_measured() -> None:
     drawn = section("eurosat", "few-shot-mteb").count("<title>")
-    there = [one for one in numbers_on("eurosat") if origin_of(one) == "mteb" and not one.doubt]
+    there = [one for one in find_numbers_on("eurosat") if find_origin(one) == "mteb" and not one.doubt]
     sure = {one.encoder for one in there if one.protocol == "reported-few-shot"}
     assert drawn == len(sure)
     assert "<svg" not in section("m-eurosat", "linear-torchgeo-bench")  # two encoders
 
 
 def test_origins_that_contradict_each_other_are_both_shown_and_name_the_other_number() -> None:
-    pair = next(one for one in contradictions(numbers_on("svhn")) if one[0].encoder == "clip_vitB16")
-    values = {origin_of(one): f"{one.value:.1f}" for one in pair}
+    pair = next(one for one in find_contradictions(find_numbers_on("svhn")) if one[0].encoder == "clip_vitB16")
+    values = {find_origin(one): f"{one.value:.1f}" for one in pair}
     for origin, other in (("open_clip", "clip_benchmark"), ("clip_benchmark", "open_clip")):
         [row] = [row for row in rows(section("svhn", f"zero-shot-{origin}")) if row[0] == "clip_vitB16"]
         assert row[1] == values[origin] and f"has {values[other]}" in row[-1]
@@ -93,7 +93,7 @@ def test_measurements_of_the_zoo_and_numbers_of_authors_stand_apart() -> None:
 
 def test_an_encoder_has_a_row_a_data_set_apart_from_what_its_authors_report() -> None:
     entry = contents().entries["clip_vitB16"]
-    found = by_others(entry)
+    found = tabulate_by_others(entry)
     assert found is not None
     titles = [title for _, some in found["domains"] for page, title, _ in some if page]
     assert len(titles) == len(set(titles)) == found["n_datasets"]
@@ -103,20 +103,20 @@ def test_an_encoder_has_a_row_a_data_set_apart_from_what_its_authors_report() ->
     }
     assert cells["SVHN"]["zero-shot", "OpenCLIP"] == "51.9"
     assert cells["EuroSAT"]["few-shot", "MTEB"] == "74.2 ± 3.2"
-    assert by_others(contents().entries["dino_vitS16"]) is None
-    table = reported([one for one in entry.reported if not origin_of(one)])
+    assert tabulate_by_others(contents().entries["dino_vitS16"]) is None
+    table = tabulate_reported([one for one in entry.reported if not find_origin(one)])
     assert table is None or len(table.rows) < 20
 
 
 def test_a_comparison_has_what_two_of_its_encoders_share() -> None:
     site = gather(only=["dinov2_vitB14", "clip_vitB16", "mae_vitB16"])
     entries = list(site.entries.values())
-    made = lines(entries)
+    made = list_lines(entries)
     for ids, few_shot, zero_shot in (
         (("dinov2_vitB14", "clip_vitB16"), True, False),
         (("dinov2_vitB14", "mae_vitB16"), False, False),
     ):
-        parts = shown_sections(made, entries, [site.entries[one] for one in ids])
+        parts = iterate_shown_sections(made, entries, [site.entries[one] for one in ids])
         shown = {row["line"].name for part in parts for row in part["rows"]}
         assert ("eurosat/reported-few-shot/mteb" in shown) is few_shot
         assert ("eurosat/reported-zero-shot/open_clip" in shown) is zero_shot
@@ -124,5 +124,5 @@ def test_a_comparison_has_what_two_of_its_encoders_share() -> None:
 
 def test_a_site_of_encoders_that_nobody_else_measured_has_the_list_alone() -> None:
     site = gather(only=["dino_vitS16"])
-    [index] = dataset_pages.files(site, Renderer(site))
+    [index] = dataset_pages.build_files(site, SiteRenderer(site))
     assert index.path == "datasets/index.html" and "<table" not in index.content.decode()

@@ -16,11 +16,11 @@ from tests.each import for_each
 from tests.own_encoder import MINE, add_own_encoder
 from zoo.site import encoder_pages
 from zoo.site.contents import Contents, gather
-from zoo.site.encoder_figures import LabelCurves, curve_of
-from zoo.site.encoder_opening import Standings
-from zoo.site.expected import standings
-from zoo.site.first_page import FARTHEST, marks_of
-from zoo.site.rendering import Renderer
+from zoo.site.encoder_figures import LabelCurves, build_error_curve
+from zoo.site.encoder_header import Standings
+from zoo.site.expected import compute_site_errors
+from zoo.site.first_page import FARTHEST, list_drawn_points
+from zoo.site.rendering import SiteRenderer
 
 SHOWN = (
     "dino_vitS16", "dino_vitS16_last", "msn_vits16_ep800", "pocket_simclr_rn_shapes", "uni_vitL16", "init_rn50",
@@ -33,14 +33,14 @@ def _pages(only: tuple[str, ...], *, with_mine: bool = False) -> Mapping[str, st
     contents = gather(only=only, with_mine=with_mine)
     return {
         Path(file.path).name.removesuffix(".html"): file.content.decode()
-        for file in encoder_pages.files(contents, Renderer(contents))
+        for file in encoder_pages.build_files(contents, SiteRenderer(contents))
     }
 
 
 @cache
 def _shipped_standings() -> tuple[Contents, Standings]:
     contents = gather()
-    return contents, Standings(contents, Renderer(contents))
+    return contents, Standings(contents, SiteRenderer(contents))
 
 
 @cache
@@ -79,10 +79,10 @@ def _places(svg: bytes) -> list[tuple[float, float]]:
 
 def test_pages_share_a_picture_of_what_the_first_page_draws_and_far_ones_one_of_all() -> None:
     contents = gather()
-    renderer = Renderer(contents)
-    found, (dataset, known) = Standings(contents, renderer), standings(contents)
+    renderer = SiteRenderer(contents)
+    found, (dataset, known) = Standings(contents, renderer), compute_site_errors(contents)
     assert found.near.path == _shipped_standings()[1].near.path
-    near = marks_of([*contents.entries.values()], known, dataset)
+    near = list_drawn_points([*contents.entries.values()], known, dataset)
     text = renderer.assets["standings.svg"].content
     assert found.near.n == len(near) == len(_places(text)) and max(one.y for one in near) <= FARTHEST
     assert len({*_places(text)}) > 0.97 * len(near)  # they are spread, as there
@@ -90,7 +90,7 @@ def test_pages_share_a_picture_of_what_the_first_page_draws_and_far_ones_one_of_
     assert found.all.n == sum(one.is_drawn for one in known.values())
     assert len(_places(renderer.assets["standings-all.svg"].content)) == found.all.n
     behind = {name: re.findall(r'<image href="([^"]*)"', page) for name, page in _shipped().items()}
-    assert behind["init_rn50"] == [f"../{Standings(gather(only=SHOWN), Renderer(contents)).all.path}"]
+    assert behind["init_rn50"] == [f"../{Standings(gather(only=SHOWN), SiteRenderer(contents)).all.path}"]
     assert len({address for name, one in behind.items() if name != "init_rn50" for address in one}) == 1
     figures = [
         page.split('<svg class="standing"')[1].split("</svg>")[0] for name, page in _shipped().items() if behind[name]
@@ -100,7 +100,7 @@ def test_pages_share_a_picture_of_what_the_first_page_draws_and_far_ones_one_of_
 
 def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
     contents, found = _shipped_standings()
-    known = standings(contents)[1]
+    known = compute_site_errors(contents)[1]
 
     def has_better_ones(name: str) -> None:
         answer = found.of(contents.entries[name])
@@ -207,7 +207,7 @@ def test_a_badge_says_what_is_measured_before_what_is_reported_and_stands_alone(
         badge = _shipped()[f"{encoder}.svg"]
         assert ElementTree.fromstring(badge).findtext("{*}title") == f"{encoder}, SSL Zoo: {text}"
         assert "style" not in badge and "href" not in badge
-    root = ElementTree.fromstring(encoder_pages.badge_svg("measured", '<b>&" onload="x', "a<b"))
+    root = ElementTree.fromstring(encoder_pages.draw_badge("measured", '<b>&" onload="x', "a<b"))
     assert [element.text for element in root.findall(".//{*}text")][1] == '<b>&" onload="x'
 
 
@@ -230,7 +230,7 @@ def test_expected_errors_pass_through_measurements_and_know_their_miss() -> None
     curves = LabelCurves()
     summary = gather(only=["dino_vitS16"]).entries["dino_vitS16"].summary
     assert summary is not None
-    curve = curve_of(summary)
+    curve = build_error_curve(summary)
     found = {one.n_labels: one for one in curves.expected(curve, (1_000, 5_000, 100_000))}
     assert found[5_000].error == curve[5_000] and found[5_000].kind == "measured"
     assert found[1_000].kind == "extrapolated" and found[100_000].kind == "interpolated"

@@ -12,14 +12,14 @@ from typing import Any
 import html5lib
 
 from zoo.choosing.expectations import Images
-from zoo.choosing.ranking import ranking
-from zoo.results.facts import points
+from zoo.choosing.ranking import rank_encoders
+from zoo.results.facts import format_points
 from zoo.results.values import SETTINGS
 from zoo.site import first_page
 from zoo.site.contents import Contents, gather
-from zoo.site.drawing import STRIP, Point, spread
-from zoo.site.first_page import FARTHEST, FIELDS, KINDS, SIZES, kind_of
-from zoo.site.rendering import Renderer
+from zoo.site.drawing import STRIP, PlotPoint, spread_points
+from zoo.site.first_page import FARTHEST, FIELDS, KINDS, SIZES, classify_network
+from zoo.site.rendering import SiteRenderer
 
 FAR = "openclip_vitB32_commonpools"
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
@@ -44,7 +44,7 @@ def some() -> Contents:
 
 def table(contents: Contents) -> tuple[str, list[dict[str, str]]]:
     """The page, and its table as texts by the names of columns."""
-    [page] = first_page.files(contents, Renderer(contents))
+    [page] = first_page.build_files(contents, SiteRenderer(contents))
     document = html5lib.parse(page.content, namespaceHTMLElements=False)
     [found] = [one for one in document.iter("table") if one.get("class") == "encoders"]
     names = [head.get("data-name") for head in found.find("thead/tr")]
@@ -54,8 +54,8 @@ def table(contents: Contents) -> tuple[str, list[dict[str, str]]]:
 
 def data_of(contents: Contents) -> dict[str, dict[str, Any]]:
     """What the script reads, by id."""
-    renderer = Renderer(contents)
-    [_] = first_page.files(contents, renderer)
+    renderer = SiteRenderer(contents)
+    [_] = first_page.build_files(contents, renderer)
     text = renderer.assets["encoders.js"].content.decode()
     data = json.loads(text.removeprefix("const ENCODERS = ").removesuffix(";\n"))
     assert data["fields"] == list(FIELDS)
@@ -79,14 +79,17 @@ def test_encoders_come_by_expected_error_then_those_who_saw_its_labels_then_the_
 def test_errors_are_those_of_the_ranking_and_measured_ones_exact() -> None:
     _, rows = table(some())
     by_name, data = {row["encoder"]: row for row in rows}, data_of(some())
-    found = ranking(1_281_167, 1_000, Images("imagenet-1k", "natural"))
+    found = rank_encoders(1_281_167, 1_000, Images("imagenet-1k", "natural"))
     ranked = {one.card.id: one.expected for one in found.ranked if one.card.id in data}
     assert {"dino_vitS16", "dinov2_vitS14"} <= ranked.keys()
     assert {one["id"] for one in data.values() if one["ranked"]} == ranked.keys()
     for name, one in ranked.items():
         row = by_name[name]
         low, high = one.interval
-        assert row["error"] == points(one.error) and row["interval"] == f"{points(low)}-{points(high)}"
+        assert (
+            row["error"] == format_points(one.error)
+            and row["interval"] == f"{format_points(low)}-{format_points(high)}"
+        )
         assert row["basis"] == one.basis
     measured = some().entries["sup_rn50"].error("100%")  # of which ranking() would expect another
     assert data["sup_rn50"]["expected"] == measured and not data["sup_rn50"]["ranked"] and data["sup_rn50"]["drawn"]
@@ -143,8 +146,8 @@ def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval
         if not fitting:
             continue  # no row
         row, best = next(found), fitting[0]
-        assert row["name"] == best["id"] and row["n error"] == f"{points(best['expected'])}\N{NO-BREAK SPACE}%"
-        assert row["n"] == f"{points(best['low'])}-{points(best['high'])}"
+        assert row["name"] == best["id"] and row["n error"] == f"{format_points(best['expected'])}\N{NO-BREAK SPACE}%"
+        assert row["n"] == f"{format_points(best['low'])}-{format_points(best['high'])}"
         assert row["kind"] == KINDS[best["kind"]] and row["n year"] == best["released"]
         dot = (
             "open"
@@ -169,7 +172,7 @@ def test_a_site_without_ranked_encoders_has_no_answer_but_a_plot_and_a_table() -
 def test_the_headline_says_from_which_size_on_one_kind_leads_if_one_does() -> None:
     def headline(*kinds: str) -> str:
         found = [
-            Point(id=kind, href="", x=(5.46 + place) * 1e6, y=30.04 - place, group=[*KINDS].index(kind) + 1)
+            PlotPoint(id=kind, href="", x=(5.46 + place) * 1e6, y=30.04 - place, group=[*KINDS].index(kind) + 1)
             for place, kind in enumerate(kinds)
         ]
         return first_page._headline(found, len({*kinds, "self"})).replace("\N{NO-BREAK SPACE}", " ")
@@ -186,7 +189,7 @@ def test_the_headline_says_from_which_size_on_one_kind_leads_if_one_does() -> No
 
 def test_what_a_network_learnt_from() -> None:
     def kind(name: str) -> str:
-        return kind_of(gather(only=(name,)).entries[name].card)
+        return classify_network(gather(only=(name,)).entries[name].card)
 
     assert {kind(name) for name in ("dino_vitS16", "dinov2_vitS14", "mae_vitB16", "aim_1B14_dfn2b")} == {"self"}
     assert {kind(name) for name in ("clip_vitB16", "pe_core_vitB16_224", "aimv2_vit3B14_448")} == {"text"}
@@ -194,16 +197,16 @@ def test_what_a_network_learnt_from() -> None:
 
 
 def test_points_of_about_the_same_size_lie_beside_each_other_and_alone_ones_where_they_are() -> None:
-    same = [Point(id=f"{n}", href="", x=23_508_032 + n, y=20 + n / 10) for n in range(40)]
-    alone = Point(id="alone", href="", x=90e6, y=20)
-    found = spread([*same, alone])
+    same = [PlotPoint(id=f"{n}", href="", x=23_508_032 + n, y=20 + n / 10) for n in range(40)]
+    alone = PlotPoint(id="alone", href="", x=90e6, y=20)
+    found = spread_points([*same, alone])
     assert [one.id for one in found] == [one.id for one in [*same, alone]] and found[-1] == alone
     moved = [math.log((one.at or 0.0) / one.x) for one in found[:-1]]
     half = 0.02 * math.log(90e6 / 23_508_032)  # of a short axis; of a long one math.log(STRIP)
     assert len({*moved}) == 40 and all(abs(one) <= half * (1 + 1e-9) for one in moved)
     assert max(moved) - min(moved) > 1.8 * half and all(abs(a - b) > 0.2 * half for a, b in pairwise(moved))
-    assert {one.id: one.at for one in spread([alone, *same[::-1]])} == {one.id: one.at for one in found}
-    far = spread([*same, replace(alone, x=90e9)])
+    assert {one.id: one.at for one in spread_points([alone, *same[::-1]])} == {one.id: one.at for one in found}
+    far = spread_points([*same, replace(alone, x=90e9)])
     assert 0.9 * math.log(STRIP) < max(math.log((one.at or 0.0) / one.x) for one in far[:-1]) <= math.log(STRIP)
 
 

@@ -8,23 +8,23 @@ from pathlib import Path
 
 from PIL import Image
 
-from zoo.cards.catalogue import catalogue
-from zoo.files import content_folder
+from zoo.cards.catalogue import load_catalogue
+from zoo.files import get_content_folder
 from zoo.site import look_page
 from zoo.site.contents import gather
-from zoo.site.rendering import Renderer
+from zoo.site.rendering import SiteRenderer
 
-LOOKS = json.loads((content_folder("results") / "looks" / "looks.json").read_text(encoding="utf-8"))
+LOOKS = json.loads((get_content_folder("results") / "looks" / "looks.json").read_text(encoding="utf-8"))
 
 
-def page_of(*only: str) -> tuple[str, Renderer]:
-    renderer = Renderer(gather(only=only))
-    [page] = look_page.files(renderer.contents, renderer)
+def page_of(*only: str) -> tuple[str, SiteRenderer]:
+    renderer = SiteRenderer(gather(only=only))
+    [page] = look_page.build_files(renderer.contents, renderer)
     return page.content.decode(), renderer
 
 
 def size_of(file: str) -> tuple[int, int]:
-    with Image.open(content_folder("results") / "looks" / file) as picture:
+    with Image.open(get_content_folder("results") / "looks" / file) as picture:
         return picture.size
 
 
@@ -36,11 +36,11 @@ def test_shipped_pictures_have_the_sizes_that_their_facts_say() -> None:
         named.add(look["file"])
         for one in look["encoders"]:
             assert size_of(one["file"]) == (one["columns"], one["rows"] * len(look["shown"]))
-            assert one["id"] in catalogue() and 0 < one["explained"] <= 1
+            assert one["id"] in load_catalogue() and 0 < one["explained"] <= 1
             assert len(one["neighbours"]) == len(look["queries"])
             assert all(query == sorted(query, key=lambda pair: pair[1]) for query in one["neighbours"])
             named.add(one["file"])
-    assert {path.name for path in (content_folder("results") / "looks").iterdir()} == named
+    assert {path.name for path in (get_content_folder("results") / "looks").iterdir()} == named
 
 
 def test_the_page_shows_every_map_and_neighbour_within_its_picture() -> None:

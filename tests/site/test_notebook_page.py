@@ -10,12 +10,12 @@ import pytest
 
 from zoo.site import notebook_page
 from zoo.site.contents import gather
-from zoo.site.rendering import Renderer
+from zoo.site.rendering import SiteRenderer
 
 
 def test_it_has_every_cell_and_pictures_of_their_own_size(repository: Path) -> None:
-    renderer = Renderer(gather(only=["dino_vitS16"]))
-    [page] = notebook_page.files(renderer.contents, renderer)
+    renderer = SiteRenderer(gather(only=["dino_vitS16"]))
+    [page] = notebook_page.build_files(renderer.contents, renderer)
     text = page.content.decode()
     cells = json.loads((repository / "docs" / "quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
     assert text.count('class="cell"') == sum(cell["cell_type"] == "code" for cell in cells)
@@ -35,9 +35,9 @@ def test_what_is_written_between_cells_is_text(
     document["cells"][0]["source"] = [f"# Title\n\n{evil} [link](javascript:alert(2))"]
     document["cells"][2] |= {"source": [evil], "outputs": [{"output_type": "stream", "text": [evil]}]}
     path.write_text(json.dumps(document), encoding="utf-8")
-    monkeypatch.setattr(notebook_page, "content_folder", lambda name: tmp_path)
-    renderer = Renderer(gather(only=["dino_vitS16"]))
-    [page] = notebook_page.files(renderer.contents, renderer)
+    monkeypatch.setattr(notebook_page, "get_content_folder", lambda name: tmp_path)
+    renderer = SiteRenderer(gather(only=["dino_vitS16"]))
+    [page] = notebook_page.build_files(renderer.contents, renderer)
     text = page.content.decode()
     assert text.count("&lt;script&gt;alert(1)") == 3 and "<script>alert" not in text
     assert 'href="javascript' not in text

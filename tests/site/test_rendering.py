@@ -8,20 +8,20 @@ import pytest
 import yaml
 
 from zoo.errors import ContentError
-from zoo.site.about_page import files
+from zoo.site.about_page import build_files
 from zoo.site.contents import gather
-from zoo.site.rendering import Renderer, as_classic, third_party
+from zoo.site.rendering import SiteRenderer, convert_to_classic, list_third_party
 
 
 def test_the_page_cites_what_the_repository_does_and_names_all_software(repository: Path) -> None:
     contents = gather(only=["dino_*"], with_mine=True, title="A lab's zoo")
-    [page] = files(contents, Renderer(contents))
+    [page] = build_files(contents, SiteRenderer(contents))
     text = page.content.decode()
     citation = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
     for one in (citation, citation["references"][0]):
         assert f"{{{one['title']}}}" in text
     assert f"{{{citation['version']}}}" in text and citation["references"][0]["url"] in text
-    found = {name: (version, licence) for name, version, licence in third_party()}
+    found = {name: (version, licence) for name, version, licence in list_third_party()}
     assert {"itables", "datatables.net", "jquery", "jszip", "pako", "FileSaver.js", "Lucide"} <= set(found)
     assert found["jszip"][1] == "MIT or GPL-3.0" and found["datatables.net"][0].count(".") == 2
     for name, (version, licence) in found.items():
@@ -30,11 +30,11 @@ def test_the_page_cites_what_the_repository_does_and_names_all_software(reposito
 
 
 def test_the_bundle_becomes_a_classic_script_with_one_global_and_its_notices() -> None:
-    renderer = Renderer(gather(only=["dino_vitS16"]))
+    renderer = SiteRenderer(gather(only=["dino_vitS16"]))
     assert renderer.datatables.startswith("assets/datatables-")
     text = renderer.assets["datatables.js"].content.decode()
     assert text.startswith("/*! The bundle of itables") and "Marc Wouts" in text[:200]
     assert text.count("window.DataTable=") == 1 and text.endswith("})();\n")
     assert "SpryMedia" in text and "OpenJS Foundation" in text
     with pytest.raises(ContentError, match="default export"):
-        as_classic("var a=1;export{a as other};")
+        convert_to_classic("var a=1;export{a as other};")

@@ -17,7 +17,7 @@ import pytest
 from tests.shipped import shipped_table
 from tests.small_study import small_study
 from zoo.site import gather, study_pages
-from zoo.site.rendering import File, Renderer
+from zoo.site.rendering import File, SiteRenderer
 from zoo.studies.running import Study, read_study
 
 HOSTILE = "<script>alert(1)</script>"
@@ -35,14 +35,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     (tmp_path / "analysis").mkdir()
     found = read_study(small_study(tmp_path / "analysis", *CHANGES))
     monkeypatch.setattr(study_pages, "_table", shipped_table)
-    monkeypatch.setattr(study_pages, "studies", lambda: {found.name: found})
+    monkeypatch.setattr(study_pages, "list_studies", lambda: {found.name: found})
     return found
 
 
 def made(**changes: object) -> dict[str, bytes]:
     """The files of studies by path, of a site of one encoder."""
     contents = replace(gather(only=["dino_vitS16"]), **changes)  # type: ignore[arg-type]
-    files: list[File] = [*study_pages.files(contents, Renderer(contents))]
+    files: list[File] = [*study_pages.build_files(contents, SiteRenderer(contents))]
     return {file.path: file.content for file in files}
 
 
@@ -84,30 +84,30 @@ def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkey
     assert "prefers-color-scheme: dark" in svg
     assert "<script" not in svg
 
-    monkeypatch.setattr(study_pages, "findings_of", None)  # nothing is run again
+    monkeypatch.setattr(study_pages, "run_study_tables", None)  # nothing is run again
     assert made() == files
 
 
 def test_what_is_kept_counts_for_the_same_study_and_content_alone(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first,) = study_pages.finished_studies([study])
-    (kept,) = (study_pages.cache_folder() / "studies").iterdir()
+    (first,) = study_pages.run_studies_cached([study])
+    (kept,) = (study_pages.get_cache_folder() / "studies").iterdir()
     ran: list[str] = []
 
     def counted(one: Study, *given: object, **named: object) -> object:
         ran.append(one.name)
         return findings_of(one, *given, **named)
 
-    findings_of = study_pages.findings_of
-    monkeypatch.setattr(study_pages, "findings_of", counted)
-    assert study_pages.finished_studies([study]) == [first]
+    findings_of = study_pages.run_study_tables
+    monkeypatch.setattr(study_pages, "run_study_tables", counted)
+    assert study_pages.run_studies_cached([study]) == [first]
     assert ran == []
     kept.write_bytes(kept.read_bytes()[:-9])  # damaged
-    assert study_pages.finished_studies([study]) == [first]
+    assert study_pages.run_studies_cached([study]) == [first]
     assert ran == ["small"]  # on both tables
     study.path.write_text(study.path.read_text().replace("other rows", "more rows"))
-    (changed,) = study_pages.finished_studies([study])
+    (changed,) = study_pages.run_studies_cached([study])
     assert ran == ["small"] * 2
     assert "more rows" in json.dumps(changed)
 
@@ -118,8 +118,8 @@ def test_processes_give_what_this_one_gives_and_are_gone_at_the_end(study: Study
     second.write_text(study.path.read_text())
     both = [study, read_study(second)]
     told: list[str] = []
-    apart = study_pages.finished_studies(both, tell=told.append, n_processes=2)
+    apart = study_pages.run_studies_cached(both, tell=told.append, n_processes=2)
     assert sorted(one.partition(",")[0] for one in told[1:]) == ["second", "small"] and told[2].endswith("2 of 2")
     assert multiprocessing.active_children() == []
-    shutil.rmtree(study_pages.cache_folder())
-    assert study_pages.finished_studies(both, n_processes=1) == apart
+    shutil.rmtree(study_pages.get_cache_folder())
+    assert study_pages.run_studies_cached(both, n_processes=1) == apart

@@ -145,42 +145,42 @@ class _Killer:
 def _features(folder: Path, executor: Executor) -> Done:
     """Features of two encoders by any executor."""
     from zoo.datasets import open_images
-    from zoo.execution.journal import Journal, records
-    from zoo.features.items import Featurising, Setting, place_of
-    from zoo.features.running import asked_for, run_features
-    from zoo.progress import Silent
-    from zoo.storage import place_at
+    from zoo.execution.journal import Journal, list_run_records
+    from zoo.features.running import build_run_spec, run_features
+    from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions, locate_features
+    from zoo.progress import SilentProgress
+    from zoo.storage import resolve_place
 
     source = partial(open_images, _IMAGES)
     data = source()
     parts = ("train", "val")
-    setting = Setting(
+    setting = FeatureRunSettings(
         source=source,
         place=str(folder),
         fingerprints={part: getattr(data, part).fingerprint for part in parts},
-        how=Featurising(batch_size=8, device="cpu"),
+        how=FeaturisingOptions(batch_size=8, device="cpu"),
         shard_size=_SHARD_SIZE,
     )
-    asked = asked_for(setting, _ENCODERS, data, parts, resources=ONE)
-    with Journal(place_at(folder), asked, engine="ray", n_workers=2) as journal:
-        report = run_features(setting, _ENCODERS, data, parts, executor, journal, Silent(), resources=ONE)
+    asked = build_run_spec(setting, _ENCODERS, data, parts, resources=ONE)
+    with Journal(resolve_place(folder), asked, engine="ray", n_workers=2) as journal:
+        report = run_features(setting, _ENCODERS, data, parts, executor, journal, SilentProgress(), resources=ONE)
     digest = sha256()
     for name in _ENCODERS:
         for part in parts:
-            place = place_of(setting, name, getattr(data, part))
+            place = locate_features(setting, name, getattr(data, part))
             for file in sorted(place.names()):
                 digest.update(f"{name} {part} {file}\n".encode() + (place.read(file) or b""))
-    n_deaths = records(place_at(folder))[0].total("deaths")
+    n_deaths = list_run_records(resolve_place(folder))[0].total("deaths")
     sentences = "; ".join(one.sentence for one in report.failures)
     return Done(digest=digest.hexdigest(), n_items=report.n_items, n_deaths=n_deaths, failures=sentences)
 
 
 def _item(number: int, *, folder: Path) -> str:
-    from zoo.files import replaced
+    from zoo.files import replace_file
 
     time.sleep(_ITEM_S)
     content = sha256(str(number).encode()).hexdigest()
-    with replaced(folder / f"{number:03}-{content[:8]}") as file:
+    with replace_file(folder / f"{number:03}-{content[:8]}") as file:
         file.write(content.encode())
     return content[:8]
 

@@ -44,11 +44,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NOT_NUMERICAL = (
     "cards/[!r]*",
     "cli/doctor",
-    "results/where",
+    "results/filter_expression",
     "datasets/subsets",
     "datasets/folders",
     "datasets/libraries",
-    "datasets/opening",
+    "datasets/sources",
     "docs",
     "features/origin",
     "hub/*",

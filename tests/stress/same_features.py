@@ -22,10 +22,10 @@ import timm
 import torch
 from torch import Tensor
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.sizes import at_size, card_at
+from zoo.encoders.sizes import derive_sized_card, resize_encoder
 from zoo.errors import QueryError
 
 WITHIN = 1e-5
@@ -53,14 +53,14 @@ def main(names: Iterable[str]) -> int:
 
 def deviations(name: str) -> Iterator[tuple[EncoderCard, int, float]]:
     """Card, side and deviation of an encoder: at the size of its weights, and at 224 where it takes that."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     native = card.architecture.native_px if isinstance(card.architecture.native_px, int) else card.preprocess.crop_px
     for px in dict.fromkeys((native, 224)):
         whole = build_encoder(card)
         drawn = _drawn(whole, seed=7)
         whole.load_state_dict(drawn)
         try:
-            encoder = at_size(whole, card, card_at(card, px))
+            encoder = resize_encoder(whole, card, derive_sized_card(card, px))
         except QueryError as error:
             print(f"{card.family:14} {error}")
             continue

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
-from zoo.analysis.table import StudyTable, table_of
-from zoo.evaluation.drawing import style
+from zoo.analysis.table import StudyTable, build_table
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
-STUDY = load_study(study_named("do_accuracies_agree"))
+STUDY = load_study(find_study("do_accuracies_agree"))
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 
 
@@ -52,11 +52,11 @@ def test_a_planted_offset_is_the_mean_and_its_sign_is_published_minus_measured()
         f"planted_{number}": {"train_test": error, "top1acc_in1k_official": 100 - error + 2 + rng.normal(0, 0.3)}
         for number, error in enumerate(errors)
     }
-    found = study(table_of(rows))
+    found = study(build_table(rows))
     mean = next(one for one in found.estimates if one.method == "paired t-test")
     assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < 2 < mean.ci_high
     assert claim(found, "Mean of published minus measured accuracy, full-shot").verdict == "not reproducible"
     assert claim(found, "Mean of published minus measured accuracy, 5-shot").ours == "not available"
     assert claim(found, "The difference is not significant, 5-shot").verdict == "not reproducible"
-    with style():
+    with use_style():
         assert found.figures[0].draw().axes

@@ -11,13 +11,13 @@ from tests.each import for_each
 from zoo.analysis.columns import Estimate
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import (
-    Answer,
-    agrees_with,
-    answered,
-    excludes_zero,
+    ClaimAnswer,
+    agrees_at_precision,
+    answer_claim,
+    find_estimate,
+    has_interval_without_zero,
     number_claim,
-    one_of,
-    some_of,
+    require_estimates,
 )
 
 
@@ -43,12 +43,12 @@ from zoo.studies.findings import (
     arguments=3,
 )
 def test_a_value_agrees_if_it_is_the_printed_number_at_its_precision(printed: str, value: float, agrees: bool) -> None:
-    assert agrees_with(printed, value) is agrees
+    assert agrees_at_precision(printed, value) is agrees
 
 
 def test_what_is_no_printed_number_is_refused() -> None:
     with pytest.raises(ValueError, match="'about 3'"):
-        agrees_with("about 3", 3)
+        agrees_at_precision("about 3", 3)
 
 
 INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
@@ -93,20 +93,20 @@ def test_a_caveat_is_shown_whatever_the_verdict() -> None:
 ESTIMATE = Estimate(term="usability", outcome="train_test", value=0.4, ci_low=0.1, ci_high=0.7, n=9, unit="tau")
 
 
-def ask(answer: Answer | Exception) -> tuple[str, str, str]:
-    def compute() -> Answer:
+def ask(answer: ClaimAnswer | Exception) -> tuple[str, str, str]:
+    def compute() -> ClaimAnswer:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    claim = answered("It falls", source="Figure 4", paper="falls", answer=compute)
+    claim = answer_claim("It falls", source="Figure 4", paper="falls", answer=compute)
     return claim.ours, claim.verdict, claim.reason
 
 
 def test_an_answer_decides_the_verdict() -> None:
-    assert ask(Answer(ours="-3", holds=True, reason="unused")) == ("-3", "agrees", "")
-    assert ask(Answer(ours="+1", holds=False, reason="it rises")) == ("+1", "not reproducible", "it rises")
-    assert ask(Answer(ours="+1", holds=False, held_as_the_paper_did=True, reason="a fault")) == (
+    assert ask(ClaimAnswer(ours="-3", holds=True, reason="unused")) == ("-3", "agrees", "")
+    assert ask(ClaimAnswer(ours="+1", holds=False, reason="it rises")) == ("+1", "not reproducible", "it rises")
+    assert ask(ClaimAnswer(ours="+1", holds=False, held_as_the_paper_did=True, reason="a fault")) == (
         "+1",
         "corrected",
         "a fault",
@@ -124,14 +124,14 @@ def test_a_fault_of_the_program_is_no_answer() -> None:
 
 
 def test_an_estimate_is_found_by_term_and_outcome_or_missed_in_one_sentence() -> None:
-    assert one_of([ESTIMATE], "usability", "train_test") is ESTIMATE
+    assert find_estimate([ESTIMATE], "usability", "train_test") is ESTIMATE
     with pytest.raises(QueryError, match=r"^Too few encoders of the table have what usability with enc_gen needs"):
-        one_of([ESTIMATE], "usability", "enc_gen")
+        find_estimate([ESTIMATE], "usability", "enc_gen")
     with pytest.raises(QueryError, match=r"^Too few encoders of the table have components to compare"):
-        some_of([], "components")
+        require_estimates([], "components")
 
 
 def test_an_interval_excludes_zero_only_if_there_is_one() -> None:
-    assert excludes_zero(ESTIMATE)
-    assert not excludes_zero(ESTIMATE.described(ci_low=-0.1))
-    assert not excludes_zero(ESTIMATE.described(ci_low=None, ci_high=None))
+    assert has_interval_without_zero(ESTIMATE)
+    assert not has_interval_without_zero(ESTIMATE.described(ci_low=-0.1))
+    assert not has_interval_without_zero(ESTIMATE.described(ci_low=None, ci_high=None))

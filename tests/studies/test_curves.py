@@ -23,17 +23,17 @@ from tests.shipped import study_module
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.curves.recipe import TASKS
-from zoo.evaluation.drawing import style
+from zoo.evaluation.drawing import use_style
 from zoo.results.recording import record
 from zoo.results.rows import Measurement
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
 comparisons = study_module("what_is_pretraining_worth", "tables")
 
 NAME = "what_is_pretraining_worth"
 tables, of_paper = study_module(NAME, "tables"), study_module(NAME)
-STUDY = load_study(study_named(NAME))
+STUDY = load_study(find_study(NAME))
 
 
 def panels(rows: list[Measurement]) -> tuple[Panel, ...]:
@@ -139,7 +139,7 @@ def test_recorded_rows_come_back_as_the_study_of_a_user(home: Path, monkeypatch:
             0.9 * encoders[SIMCLR]
         )
     (figure,) = [one for one in found.figures if one.name == "curves_classification_on_planted"]
-    with style():
+    with use_style():
         assert len(figure.draw().axes) == 2
     assert any("on incomplete" in note and "control=maximal" in note for note in found.notes)
     used = {one.part: (one.used, sum(one.left_out.values())) for one in found.rows}

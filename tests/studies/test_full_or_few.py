@@ -8,11 +8,11 @@ import pytest
 from tests.each import for_each
 from tests.shipped import shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import best_fraction, best_fraction_of_each, risks_of_best
-from zoo.analysis.table import StudyTable, table_of
-from zoo.evaluation.drawing import style
+from zoo.analysis.groups import estimate_risks_of_best, select_best_fraction, select_best_fractions
+from zoo.analysis.table import StudyTable, build_table
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
 statements = study_module("full_shot_or_few_shot")
 
@@ -32,7 +32,7 @@ NO_ESTIMATES = {
         "usability ranks full-shot more than few-shot",
     )
 }
-run = load_study(study_named("full_shot_or_few_shot"))
+run = load_study(find_study("full_shot_or_few_shot"))
 
 
 def claims(found: list[Claim] | Findings) -> dict[str, Claim]:
@@ -63,7 +63,7 @@ def test_figures_6_and_31b_are_judged_by_one_rule(together: float, p: float, ver
 
 def small(n: int = 3) -> StudyTable:
     rng = np.random.default_rng(0)
-    return table_of(
+    return build_table(
         {
             f"e{i}": {
                 "train_test": 30.0 + i,
@@ -85,7 +85,7 @@ def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_th
     assert len(gone) == 32
     assert all(claim.verdict == "not reproducible" and claim.reason.count(". ") == 0 for claim in gone)
     assert found.tables[3].rows[0][0] == "e0"  # nobody beats it in both settings
-    with style():
+    with use_style():
         for figure in found.figures:
             figure.draw()
 
@@ -105,7 +105,7 @@ def planted(**changes: dict[str, object]) -> StudyTable:
         "v": {"family": "vit", "train_test": 10.0},
         "w": {"train_test": 1.0},
     }
-    return table_of({name: {**cells, **changes.get(name, {})} for name, cells in rows.items()})
+    return build_table({name: {**cells, **changes.get(name, {})} for name, cells in rows.items()})
 
 
 def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_first_id() -> None:
@@ -115,14 +115,14 @@ def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_firs
 
 def test_the_best_fraction_is_rounded_up_and_ordered() -> None:
     frame = planted().frame
-    assert list(best_fraction(frame, by="train_test", fraction=0.2).index) == ["w"]
-    assert list(best_fraction(frame, by="train_test", fraction=0.5).index) == ["w", "v", "b"]
-    assert list(best_fraction_of_each(frame, "year", by="train_test", fraction=0.1).index) == ["d", "b"]
+    assert list(select_best_fraction(frame, by="train_test", fraction=0.2).index) == ["w"]
+    assert list(select_best_fraction(frame, by="train_test", fraction=0.5).index) == ["w", "v", "b"]
+    assert list(select_best_fractions(frame, "year", by="train_test", fraction=0.1).index) == ["d", "b"]
 
 
 def traded(n: int = 50) -> StudyTable:
     """Encoders whose usability counts with all labels and whose probe generalization counts with few."""
-    return table_of(
+    return build_table(
         {
             f"enc{i:02d}": {
                 "usability": float(i),
@@ -136,7 +136,9 @@ def traded(n: int = 50) -> StudyTable:
 
 
 def test_the_risks_of_the_best_follow_the_setting() -> None:
-    found = {(one.term, one.outcome): one for one in risks_of_best(traded(), SETTINGS, ("usability", "probe_gen"))}
+    found = {
+        (one.term, one.outcome): one for one in estimate_risks_of_best(traded(), SETTINGS, ("usability", "probe_gen"))
+    }
     full, few = (found[f"best 20 % by {setting}", "usability"] for setting in SETTINGS)
     assert (full.value, few.value, full.n) == (4.5, 44.5, 10)  # the means of 0..9 and of 40..49
     change = found[f"best 20 % by {SETTINGS[1]} - by {SETTINGS[0]}", "probe_gen"]

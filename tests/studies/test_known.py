@@ -9,9 +9,9 @@ import pytest
 from tests.each import for_each
 from tests.small_study import small_study
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.running import Study, load_study, read_study, run_studies, studies, study_named
+from zoo.studies.running import Study, find_study, list_studies, load_study, read_study, run_studies
 
-STUDIES = studies()
+STUDIES = list_studies()
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
@@ -22,19 +22,19 @@ def test_every_study_opens_with_its_question_claim_expected_numbers_and_command(
 
 
 def test_a_study_is_found_by_an_unambiguous_beginning_in_any_case() -> None:
-    assert study_named("Where").name == "where_the_risk_lies"
-    assert study_named("where-the-risk").name == "where_the_risk_lies"
+    assert find_study("Where").name == "where_the_risk_lies"
+    assert find_study("where-the-risk").name == "where_the_risk_lies"
 
 
 def test_an_ambiguous_beginning_names_the_candidates() -> None:
     with pytest.raises(QueryError, match=r"'which'.*which_choices_predict_risk and .*which_objectives_are_usable"):
-        study_named("which")
+        find_study("which")
 
 
 @for_each(["", "where_risk_lies", "tables"])
 def test_an_unknown_study_lists_near_ones(name: str) -> None:
     with pytest.raises(UnknownName, match="'zoo study' lists them all"):
-        study_named(name)
+        find_study(name)
 
 
 def test_a_study_says_which_options_it_reads() -> None:
@@ -51,7 +51,7 @@ def test_a_study_says_which_options_it_reads() -> None:
 
 
 def test_any_file_can_be_a_study(tmp_path: Path) -> None:
-    study = study_named(str(small_study(tmp_path)))
+    study = find_study(str(small_study(tmp_path)))
     assert (study.name, study.question) == ("small", "Is usability small?")
     assert callable(load_study(study))
 
@@ -76,7 +76,7 @@ def study_folder(folder: Path, mean: str = "20") -> Path:
 
 def test_a_folder_can_be_a_study_whose_modules_import_each_other(tmp_path: Path) -> None:
     folder = study_folder(tmp_path)
-    by_folder, by_file = study_named(str(folder)), study_named(str(folder / "__init__.py"))
+    by_folder, by_file = find_study(str(folder)), find_study(str(folder / "__init__.py"))
     assert by_folder == by_file and (by_folder.name, by_folder.question) == ("small", "Is usability small?")
     (run,) = run_studies([by_folder])
     assert run.findings.claims[1].verdict == "agrees"
@@ -84,7 +84,7 @@ def test_a_folder_can_be_a_study_whose_modules_import_each_other(tmp_path: Path)
 
 
 def test_folders_of_one_name_keep_their_own_modules_and_a_change_is_seen(tmp_path: Path) -> None:
-    low, high = study_named(str(study_folder(tmp_path / "a", "1"))), study_named(str(study_folder(tmp_path / "b")))
+    low, high = find_study(str(study_folder(tmp_path / "a", "1"))), find_study(str(study_folder(tmp_path / "b")))
     assert [run.findings.claims[1].verdict for run in run_studies([low, high])] == ["not reproducible", "agrees"]
     (low.path / "bounds.py").write_text("BOUND = 20\n")
     (again,) = run_studies([low])

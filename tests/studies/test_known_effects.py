@@ -19,21 +19,21 @@ from analysis.which_methods_find_the_effects.known_effects import (
     variance_inflation,
 )
 from zoo.analysis.columns import Estimate
-from zoo.analysis.randomised import Population, randomised_population
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.randomised import RandomisedPopulation, load_randomised_population
+from zoo.analysis.table import StudyTable, build_table
 
 
 @pytest.fixture(scope="module")
-def population() -> Population:
-    return randomised_population()
+def population() -> RandomisedPopulation:
+    return load_randomised_population()
 
 
 @pytest.fixture(scope="module")
-def table(population: Population) -> StudyTable:
+def table(population: RandomisedPopulation) -> StudyTable:
     return randomised_table(population)
 
 
-def planted(population: Population, coefficients: dict[str, float]) -> Population:
+def planted(population: RandomisedPopulation, coefficients: dict[str, float]) -> RandomisedPopulation:
     """The population with an outcome that is a sum of its contrasts, exactly."""
     y = pd.Series(20.0, index=population.contrasts.index)
     for name, value in coefficients.items():
@@ -62,7 +62,7 @@ def known(
 def small_table(n: int = 12) -> StudyTable:
     """Encoders that differ in dimensions, epochs, network and mode."""
     modes = ["contrastive", "siamese", "clustering"]
-    return table_of(
+    return build_table(
         {
             f"enc_{number}": {
                 "z_dim": 64 * 4 ** (number % 3), "epochs": 100 * 2 ** (number % 4), "batch_size": 256,
@@ -75,7 +75,7 @@ def small_table(n: int = 12) -> StudyTable:
     )  # fmt: skip
 
 
-def test_a_planted_sum_of_contrasts_comes_out_question_by_question(population: Population):
+def test_a_planted_sum_of_contrasts_comes_out_question_by_question(population: RandomisedPopulation):
     found = known_effects(
         planted(population, {"dim": -4.0, "objective vicreg": 2.0, "objective byol": 6.0, "crop": -5.0}), "usability"
     )
@@ -105,7 +105,7 @@ def test_inflation_is_one_where_choices_are_independent_and_infinite_where_one_f
         }
         for number in range(8)
     }  # fmt: skip
-    found = variance_inflation(table_of(rows))
+    found = variance_inflation(build_table(rows))
     assert found["epochs"] == pytest.approx(1)
     assert math.isinf(found["dim"]) and math.isinf(found["batch"])
     assert "views" not in found  # it never varies

@@ -24,7 +24,7 @@ from analysis.which_methods_find_the_effects.known_effects import (
 )
 from tests.shipped import shipped_table
 from zoo.analysis.linear import fit_ols
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 
 DIM = next(one for one in QUESTIONS if one.name == "dim")
 VIT = next(one for one in QUESTIONS if one.name == "vit")
@@ -72,7 +72,7 @@ def test_what_a_method_cannot_answer_has_the_reason():
 
 def steps(n: int = 40):
     """Encoders whose usability is 10 lower with 4 times the dimensions, and nothing else."""
-    return table_of(
+    return build_table(
         {
             f"enc_{number:02}": {
                 "z_dim": 512 if number % 2 else 2048, "family": "vit" if number % 4 < 2 else "resnet", "epochs": 200,

@@ -10,10 +10,10 @@ from analysis.label_free_vs_probe.agreement import predictions, setting_correlat
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
-from zoo.analysis.label_free import measured_populations
+from zoo.analysis.label_free import build_measured_populations
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
 
@@ -103,7 +103,7 @@ def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) ->
 def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_against_the_paper() -> None:
     shuffled = [POCKET[(7 * place) % len(POCKET)] for place in range(len(POCKET))]
     views = {"split": "train pretraining-augmented"}
-    (population,) = measured_populations(
+    (population,) = build_measured_populations(
         [*errors(POCKET), *metric(POCKET, GOOD, **views), *metric(shuffled, RANDOM)]
     ).populations
     held = claims.Held(predictions=predictions(population, n_resamples=200))
@@ -115,12 +115,12 @@ def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_again
 
 
 def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
-    (population,) = measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
+    (population,) = build_measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
     good, poor = population.oracle, population.oracle.sample(frac=1, random_state=1).set_axis(population.oracle.index)
     estimates = setting_correlations({(4, 1): good, (4, 9): poor, (9, 1): good}, population.oracle, population="p")
     assert claims.fewer_neighbours_are_better(claims.Held(predictions="", grid=estimates)).holds
     with pytest.raises(QueryError, match="several numbers of neighbours"):
         claims.fewer_neighbours_are_better(claims.Held(predictions=""))
-    with style():
+    with use_style():
         drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3

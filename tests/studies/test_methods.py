@@ -22,7 +22,7 @@ from analysis.which_methods_find_the_effects.known_effects import (
 )
 from tests.each import for_each
 from tests.shipped import shipped_findings, study_module
-from zoo.analysis.randomised import randomised_population
+from zoo.analysis.randomised import load_randomised_population
 from zoo.errors import ContentError
 from zoo.studies.findings import Claim, Findings
 
@@ -86,7 +86,7 @@ def findings() -> Findings:
 def test_what_is_recorded_is_whole_and_of_this_population():
     found = study_module(STUDY, "recorded").recorded()
     assert found.n_draws >= 200
-    assert found.provenance["n_randomised"] == len(randomised_population())
+    assert found.provenance["n_randomised"] == len(load_randomised_population())
     assert list(found.scenarios) == [
         "randomised", "confounded", "all effects", "wide ranges", "releases", "interactions"
     ]  # fmt: skip

@@ -11,9 +11,9 @@ import pytest
 
 from tests.each import for_each
 from tests.shipped import study_module
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, load_study, studies
+from zoo.studies.running import StudyOptions, list_studies, load_study
 
 claims = study_module("which_objectives_are_usable")
 figures = study_module("which_objectives_are_usable")
@@ -48,11 +48,11 @@ def planted(*, generative_spread: float = 0.0, clip: float = 0.0, seed: int = 0)
                 "nviews": 2.0 + number % 3,
                 **({} if mode == "generative" else {"projection1_arch": "mlp", "projection2_arch": "mlp"}),
             }
-    return table_of(rows)
+    return build_table(rows)
 
 
 def found(table: StudyTable) -> Findings:
-    return load_study(studies()["which_objectives_are_usable"])(table, StudyOptions(n_workers=1))
+    return load_study(list_studies()["which_objectives_are_usable"])(table, StudyOptions(n_workers=1))
 
 
 def verdicts(findings: Findings) -> dict[str, str]:

@@ -10,16 +10,16 @@ import pytest
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.table import StudyTable
-from zoo.evaluation.drawing import style
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, studies
+from zoo.studies.running import StudyOptions, list_studies, load_study
 
 tables = study_module("what_choices_change_on_average", "tables")
 
 figures = study_module("what_choices_change_on_average", "tables")
 
 pytestmark = pytest.mark.filterwarnings("error")
-STUDY = studies()["what_choices_change_on_average"]
+STUDY = list_studies()["what_choices_change_on_average"]
 
 
 def found(*, corrected: bool = False) -> Findings:
@@ -36,7 +36,7 @@ def claim(words: str, findings: Findings | None = None) -> Claim:
 
 
 def draw(findings: Findings) -> dict[str, Any]:
-    with style():
+    with use_style():
         drawings = {figure.name: figure.draw() for figure in findings.figures}
         for drawing in drawings.values():
             drawing.canvas.draw()

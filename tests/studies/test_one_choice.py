@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.shipped import shipped_findings, study_module
-from zoo.analysis.table import table_of
-from zoo.evaluation.drawing import style
+from zoo.analysis.table import build_table
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
 
@@ -42,9 +42,9 @@ def test_one_family_of_tests_holds_every_choice_and_risk(findings: Findings) -> 
 def test_a_choice_without_a_logarithm_is_in_no_figure_of_it() -> None:
     same = {"objective": "simclr", "architecture": "resnet50", "usability": 3.0, "probe_gen": 9.0}
     epochs = {"a": 100.0, "b": 200.0, "c": 400.0, "none": 0.0, "strange": -5.0}
-    table = table_of({name: {**same, "epochs": value} for name, value in epochs.items()})
+    table = build_table({name: {**same, "epochs": value} for name, value in epochs.items()})
     found = STUDY.study(table, StudyOptions())
     assert "no logarithm" in claim(found, "epochs on usability", ": coefficient").reason
     assert list(figures.members_of(table, "epochs", ["usability"]).frame.index) == ["a", "b", "c"]
-    with style():
+    with use_style():
         assert all(figure.draw().axes for figure in found.figures)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
-STUDY = load_study(study_named("does_the_order_matter"))
+STUDY = load_study(find_study("does_the_order_matter"))
 HELD_OUT = "train-cmplmnt-ntest_train-sbst-ntest"
 
 
@@ -39,7 +39,7 @@ def planted(n: int, union: Callable[[float, float, float, float], float]) -> Stu
             "train_test": training + probe + encoder,
             "union_test": union(training, probe, encoder, rng.standard_normal()),
         }
-    return table_of(rows)
+    return build_table(rows)
 
 
 def test_both_orders_add_up_to_the_same_error() -> None:

@@ -12,22 +12,22 @@ from tests.each import for_each
 from tests.shipped import study_module
 from zoo.analysis.importance import (
     Importance,
+    estimate_level_effect,
     explained_variance,
-    level_effect,
     number_effect,
     tree_importance,
 )
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.studies.running import StudyOptions
 from zoo.studies.trees import (
-    Choice,
+    TreeChoice,
     Trees,
+    build_tuned_files,
     claim_of_way,
-    fitted_trees,
-    settings_of,
-    tuned_files,
-    tuned_trees,
-    way_of,
+    find_effect_direction,
+    fit_trees,
+    get_tree_settings,
+    tune_trees,
 )
 
 of_variance = study_module("which_choices_predict_risk")
@@ -42,9 +42,9 @@ LIGHT = {
     "subsample": 1.0,
     "colsample_bytree": 1.0,
 }
-DIMENSIONS = Choice(words="more dimensions", feature="z_dim")
-VIT = Choice(words="a ViT", feature="family", levels=("vit",))
-EPOCHS = Choice(words="more epochs", feature="epochs")
+DIMENSIONS = TreeChoice(words="more dimensions", feature="z_dim")
+VIT = TreeChoice(words="a ViT", feature="family", levels=("vit",))
+EPOCHS = TreeChoice(words="more epochs", feature="epochs")
 
 
 def planted(n: int = 90) -> StudyTable:
@@ -61,12 +61,12 @@ def planted(n: int = 90) -> StudyTable:
             "family": "vit" if vit else "resnet",
             "patch_size": 16.0 if vit else 7.0,
         }
-    return table_of(rows)
+    return build_table(rows)
 
 
 TABLE = planted()
 ASKED = ("usability", "probe_gen", "enc_gen")  # nobody has the last
-TREES = fitted_trees(TABLE, ASKED, StudyOptions(n_workers=1), parameters=dict.fromkeys(ASKED, LIGHT), n_subsamples=2)
+TREES = fit_trees(TABLE, ASKED, StudyOptions(n_workers=1), parameters=dict.fromkeys(ASKED, LIGHT), n_subsamples=2)
 
 
 def made_up(shap: list[float], values: list[Any], feature: str = "z_dim") -> Importance:
@@ -84,7 +84,9 @@ def made_up(shap: list[float], values: list[Any], feature: str = "z_dim") -> Imp
 
 
 def test_the_effect_of_a_level_is_a_difference_of_mean_shap_values() -> None:
-    found = level_effect(made_up([1.0, 3.0, -2.0, 0.0], ["vit", "vit", "resnet", np.nan], "family"), "family", ["vit"])
+    found = estimate_level_effect(
+        made_up([1.0, 3.0, -2.0, 0.0], ["vit", "vit", "resnet", np.nan], "family"), "family", ["vit"]
+    )
     assert found.value == 2.0 - -1.0
     assert (found.n, found.unit, found.term) == (4, "percentage points", "family = vit")
 
@@ -105,8 +107,8 @@ def test_the_effect_of_a_number_is_of_its_larger_half() -> None:
     ],
     arguments=3,
 )
-def test_planted_directions_are_found_and_steady(choice: Choice, outcome: str, way: str) -> None:
-    found = way_of(choice, outcome, TREES)
+def test_planted_directions_are_found_and_steady(choice: TreeChoice, outcome: str, way: str) -> None:
+    found = find_effect_direction(choice, outcome, TREES)
     assert found.found == way and found.again == 2
     assert way == "little" or found.same == 2
     assert claim_of_way(choice, outcome, way, TREES, source="Table 3").verdict == "agrees"
@@ -141,16 +143,16 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:
-    part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:20]})
+    part = build_table({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:20]})
     options = StudyOptions(tune=True, n_trials=1, n_workers=1)
-    tuned = tuned_trees(part, ("usability", "enc_gen"), options)
-    settings = settings_of(tuned)
+    tuned = tune_trees(part, ("usability", "enc_gen"), options)
+    settings = get_tree_settings(tuned)
     assert set(settings) == {"usability"} and settings["usability"]["rounds"] in (300, 1000, 2000)
-    assert tuned_trees(part, ("usability",), StudyOptions()) == {} == tuned_files(part, {})
-    (text,) = tuned_files(part, tuned, {}).values()
+    assert tune_trees(part, ("usability",), StudyOptions()) == {} == build_tuned_files(part, {})
+    (text,) = build_tuned_files(part, tuned, {}).values()
     kept = tomllib.loads(text)
     assert kept["few"]["usability"]["parameters"] == settings["usability"]
     assert kept["few"]["usability"]["n_trials"] == 1 and kept["how"]["table"] == "20 published rows"
-    found: Trees = fitted_trees(part, ("usability",), options, parameters=settings)
+    found: Trees = fit_trees(part, ("usability",), options, parameters=settings)
     same = tree_importance(part, "usability", parameters=settings["usability"])
     pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.table import StudyTable, table_of
-from zoo.evaluation.drawing import style
-from zoo.studies.findings import Claim, Findings, Table
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.analysis.table import StudyTable, build_table
+from zoo.evaluation.drawing import use_style
+from zoo.studies.findings import Claim, Findings, FindingsTable
+from zoo.studies.running import StudyOptions, find_study, load_study
 
 profiles = study_module("what_an_encoder_is_good_at")
 
 figures = study_module("what_an_encoder_is_good_at")
 
-STUDY = load_study(study_named("what_an_encoder_is_good_at"))
+STUDY = load_study(find_study("what_an_encoder_is_good_at"))
 NAMES = [axis.column for axis in profiles.AXES]
 PLANTED = {
     "best": dict(zip(NAMES, (20.0, 1.0, 10.0, 2.0, 0.5), strict=True)),
@@ -39,7 +39,7 @@ def claim(findings: Findings, words: str) -> Claim:
     return found
 
 
-def chosen(findings: Findings) -> Table:
+def chosen(findings: Findings) -> FindingsTable:
     (found,) = [one for one in findings.tables if one.title == "Encoders of the radar"]
     return found
 
@@ -51,7 +51,7 @@ def published() -> Findings:
 
 def test_no_published_encoder_is_best_in_everything_but_a_planted_one_is(published: Findings) -> None:
     assert claim(published, "uniformly better").verdict == "agrees"
-    found = claim(study(table_of(PLANTED)), "uniformly better")
+    found = claim(study(build_table(PLANTED)), "uniformly better")
     assert found.verdict == "not reproducible" and "best is best in all" in found.reason
     assert "for 1 no other" in found.ours
 
@@ -62,7 +62,7 @@ def test_an_encoder_without_a_twin_is_drawn_without_those_corners() -> None:
     unknown = [one.outcome for one in found.estimates if one.term == "dino_vitS16_last" and one.value is None]
     assert unknown == ["usability", "approx"]
     assert any("drawn without Usability and Approximation" in note for note in found.notes)
-    with style():
+    with use_style():
         drawing = found.figures[0].draw()
         drawing.canvas.draw()
     texts = [text.get_text() for text in drawing.axes[1].texts]
@@ -88,7 +88,7 @@ THREE = {
 
 def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
     """The table with one more encoder that counts as the user's."""
-    more = table_of({"my_encoder": cells})
+    more = build_table({"my_encoder": cells})
     return replace(
         table,
         frame=pd.concat([table.frame, more.frame]),
@@ -98,14 +98,14 @@ def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
 
 
 def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:
-    places = of_encoders.profiles_of(table_of(THREE)).places
+    places = of_encoders.profiles_of(build_table(THREE)).places
     assert places.loc["good"].tolist() == [1.0] * 5
     assert places.loc["bad"].tolist() == [0.0] * 5
     assert places.loc["half"].tolist() == pytest.approx([0.5] * 5)
 
 
 def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
-    table = table_of(THREE)
+    table = build_table(THREE)
     before, after = (
         of_encoders.profiles_of(table),
         of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0))),

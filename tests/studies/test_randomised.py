@@ -14,8 +14,8 @@ from tests.each import for_each
 from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_population
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.analysis.randomised import Population
-from zoo.studies.findings import Answer, Claim, Findings, Table
+from zoo.analysis.randomised import RandomisedPopulation
+from zoo.studies.findings import Claim, ClaimAnswer, Findings, FindingsTable
 from zoo.studies.running import StudyOptions
 
 STUDY = "what_randomised_choices_change"
@@ -28,7 +28,7 @@ EFFECTS = {
 }
 
 
-def metrics_of(population: Population) -> pd.DataFrame:
+def metrics_of(population: RandomisedPopulation) -> pd.DataFrame:
     """RankMe is the number of dimensions, LiDAR the error itself for most encoders, uniformity noise."""
     noise = np.random.default_rng(8).normal(size=len(population))
     lidar = 100 - population.outcomes["full"]
@@ -36,7 +36,7 @@ def metrics_of(population: Population) -> pd.DataFrame:
     return pd.DataFrame({"rankme": population.choices["dim"].astype(float), "lidar": lidar, "uniformity": noise})
 
 
-def found_in(population: Population, *, alpha: float = 0.3, table: Any = None, **changes: Any) -> Findings:
+def found_in(population: RandomisedPopulation, *, alpha: float = 0.3, table: Any = None, **changes: Any) -> Findings:
     rows = planted_law_rows(population, alpha=alpha)
     study = with_few_draws(
         STUDY,
@@ -55,7 +55,7 @@ def claim(findings: Findings, words: str) -> Claim:
     return found
 
 
-def table(findings: Findings, words: str) -> Table:
+def table(findings: Findings, words: str) -> FindingsTable:
     (found,) = [one for one in findings.tables if words in one.title]
     return found
 
@@ -66,12 +66,12 @@ def estimate(findings: Findings, term: str, outcome: str, method: str) -> Estima
 
 
 @pytest.fixture(scope="module")
-def planted() -> Population:
+def planted() -> RandomisedPopulation:
     return planted_population(EFFECTS, unmeasured=("enc_900", "enc_901"))
 
 
 @pytest.fixture(scope="module")
-def findings(planted: Population) -> Findings:
+def findings(planted: RandomisedPopulation) -> Findings:
     return found_in(planted)
 
 
@@ -132,7 +132,7 @@ def test_a_verdict_takes_the_sign_of_both_estimates_and_the_p_of_permutations(
     effect: RandomisedEffect, holds: bool, words: str
 ) -> None:
     answer = claims.the_effect_has_the_sign(experiment_with(effect), "dim", "usability", -1)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ClaimAnswer)
     assert answer.holds == holds
     assert not answer.contradicted  # nothing here corrects what was said of ImageNet
     assert words in (answer.caveat if holds else f"{answer.reason}; {answer.caveat}")
@@ -182,7 +182,7 @@ def test_a_planted_interaction_is_found() -> None:
     [(0.145, 0.5, True, False), (0.3, 0.5, False, True), (0.145, 15.0, False, False)],
 )
 def test_the_exponent_is_that_of_imagenet_if_the_difference_says_so(
-    planted: Population,
+    planted: RandomisedPopulation,
     monkeypatch: pytest.MonkeyPatch,
     alpha: float,
     noise: float,
@@ -205,7 +205,7 @@ def test_the_exponent_is_that_of_imagenet_if_the_difference_says_so(
 
 
 def test_a_metric_that_reads_the_width_orders_all_encoders_and_none_of_one_width(
-    planted: Population, findings: Findings
+    planted: RandomisedPopulation, findings: Findings
 ) -> None:
     method = "Kendall, pairs of {}, bootstrap over encoders"
     over_all = estimate(findings, "RankMe", "usability", method.format("all encoders"))

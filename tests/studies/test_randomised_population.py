@@ -13,13 +13,13 @@ from zoo.analysis.randomised import (
     DATASET,
     OUTCOMES,
     UNITS,
-    randomised_population,
+    load_randomised_population,
 )
-from zoo.files import content_folder
+from zoo.files import get_content_folder
 from zoo.results.derived import summaries
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
-POPULATION = randomised_population()
+POPULATION = load_randomised_population()
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +71,8 @@ def test_metrics_are_those_of_the_files(written: dict[str, list[dict[str, str]]]
 
 
 def test_rows_of_the_user_take_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped = randomised_population().outcomes
-    rows = (content_folder("results") / "randomised" / "randomised_000.csv").read_text(encoding="utf-8")
+    shipped = load_randomised_population().outcomes
+    rows = (get_content_folder("results") / "randomised" / "randomised_000.csv").read_text(encoding="utf-8")
     folder = tmp_path / "results" / "measured"
     folder.mkdir(parents=True)
     changed = rows.replace(",measured,2026-11-24", ",own,2026-12-24").replace(",percent,", "1,percent,")
@@ -80,4 +80,4 @@ def test_rows_of_the_user_take_no_part(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("ZOO_HOME", str(tmp_path))
     own = summaries(dataset="fashion-mnist")["randomised_000"].errors["100%"]
     assert own != shipped["full"]["randomised_000"]  # the newest counts elsewhere
-    assert randomised_population().outcomes.equals(shipped)
+    assert load_randomised_population().outcomes.equals(shipped)

@@ -10,8 +10,8 @@ import pytest
 from tests.reported_rows import ROW
 from tests.shipped import with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import StudyTable, table_of
-from zoo.cards.catalogue import catalogue
+from zoo.analysis.table import StudyTable, build_table
+from zoo.cards.catalogue import load_catalogue
 from zoo.results.reported_values import ReportedNumber
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
@@ -20,7 +20,7 @@ STUDY = "do_reported_numbers_agree"
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"  # measured on other weights, says an erratum
 IDS = [
     encoder
-    for encoder, card in catalogue().items()
+    for encoder, card in load_catalogue().items()
     if card.objective.mode not in ("supervised", "initialized") and encoder != WRONG
 ]
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def population(n: int = 60) -> StudyTable:
         for place, (encoder, value) in enumerate(MEASURED.items())
         if place < n
     }
-    return table_of(rows)
+    return build_table(rows)
 
 
 def found_in(table: StudyTable, numbers: Sequence[ReportedNumber]) -> Findings:
@@ -97,7 +97,7 @@ def test_order_is_told_by_protocols_that_share_it_only(planted: Findings) -> Non
 
 
 def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
-    table = table_of(
+    table = build_table(
         {
             encoder: {"train_test": 100 - value, "objective": OBJECTIVES[place % 6], "ssl_mode": "clustering"}
             for place, (encoder, value) in enumerate({**MEASURED, WRONG: 60.0}.items())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.errors import ContentError
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
@@ -109,7 +109,7 @@ def test_the_shipped_measurements_are_of_all_encoders_that_load_here() -> None:
     measured = study_module(STUDY, "measured").measurements()
     here = {
         card.id
-        for card in catalogue().values()
+        for card in load_catalogue().values()
         if card.family == "pocket" or str(card.weights.url).startswith("package:")
     }
     assert set(measured.encoders) == here

@@ -21,12 +21,12 @@ from tests.own_encoder import add_own_encoder
 from tests.shipped import QUICK, shipped_findings, shipped_table, with_few_draws
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
+from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import TOO_FEW
-from zoo.studies.report import document_of, html_page, markdown_page
-from zoo.studies.running import StudyOptions, StudyRun, studies
+from zoo.studies.report import build_report_document, render_html_report, render_markdown_report
+from zoo.studies.running import StudyOptions, StudyRun, list_studies
 
-STUDIES = studies()
+STUDIES = list_studies()
 CLAIMS = list(csv.DictReader(Path(__file__).with_name("claims.tsv").read_text("utf-8").splitlines(), delimiter="\t"))
 ANSWERS = {  # what no draw decides
     "do_accuracies_agree": "are on average 1.1 points (0.6 to 1.7) below the published ones, over 114 encoders.",
@@ -110,11 +110,11 @@ def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(name: s
         assert estimate.value is not None or estimate.note, estimate
     assert findings.rows
     assert all(rows.used >= 0 and all(number > 0 for number in rows.left_out.values()) for rows in findings.rows)
-    document = document_of([run])
+    document = build_report_document([run])
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert run.study.question in html_page(document)
-    assert run.study.question in markdown_page(document)
-    with style():
+    assert run.study.question in render_html_report(document)
+    assert run.study.question in render_markdown_report(document)
+    with use_style():
         for figure in findings.figures:
             drawing = figure.draw()
             assert figure_faults(drawing) == [], figure.name

@@ -10,11 +10,11 @@ import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
-STUDY = load_study(study_named("do_statistics_predict"))
+STUDY = load_study(find_study("do_statistics_predict"))
 FORMULA = "train_test ~ np.log(train_rank) + train_uniformity + trainrealaug_alignment"
 
 
@@ -50,7 +50,7 @@ def planted(n: int, *, seed: int = 0, error: float = 1.0, of_uniformity: float =
             "train_alignment": rng.uniform(0.5, 1.5),
             "train_test": 90 - 8 * log_rank + of_uniformity * uniformity + error * rng.standard_normal(),
         }
-    return table_of(rows)
+    return build_table(rows)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import kendalltau
 
 from analysis.full_shot_or_few_shot.tradeoffs import beyond_selection, correlation_change, pareto_front
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 
 
 def population(n: int = 60, *, tie: float = 0.5, seed: int = 0) -> StudyTable:
     """Usability and probe generalization that have nothing to do with each other, and errors that follow one each."""
     rng = np.random.default_rng(seed)
     usability, probe = rng.normal(10, 3, n), rng.normal(20, 3, n)
-    return table_of(
+    return build_table(
         {
             f"enc{i:03d}": {
                 "usability": round(usability[i] / tie) * tie,
@@ -57,7 +57,7 @@ def test_a_real_tradeoff_is_found_beyond_selection() -> None:
     rng = np.random.default_rng(1)
     usability = rng.uniform(0, 10, 100)
     probe = 20 - usability + rng.normal(0, 0.5, 100)
-    table = table_of(
+    table = build_table(
         {
             f"e{i:03d}": {
                 "usability": usability[i],
@@ -75,5 +75,5 @@ def test_a_real_tradeoff_is_found_beyond_selection() -> None:
 
 def test_the_pareto_front_keeps_whom_nobody_beats() -> None:
     points = {"a": (1, 5), "b": (2, 3), "c": (3, 3), "d": (4, 1), "e": (4, 1), "f": (5, 5), "g": (2, None)}
-    frame = table_of({name: {"usability": x, "probe_gen": y} for name, (x, y) in points.items()}).frame
+    frame = build_table({name: {"usability": x, "probe_gen": y} for name, (x, y) in points.items()}).frame
     assert list(pareto_front(frame, "usability", "probe_gen").index) == ["a", "b", "d", "e"]

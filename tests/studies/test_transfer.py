@@ -13,7 +13,7 @@ import pytest
 
 from tests.reported_rows import ROW
 from tests.shipped import study_module, with_few_draws
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 from zoo.results.reported import reported_numbers
 from zoo.results.reported_values import ReportedNumber
 from zoo.studies.findings import Findings
@@ -67,7 +67,7 @@ def numbers(wrong: float | None = None) -> list[ReportedNumber]:
 
 def found_in(some: list[ReportedNumber]) -> Findings:
     function = with_few_draws(STUDY, N_RESAMPLES=40, reported_numbers=lambda: list(some), MOST_SETS=2)
-    findings = function(table_of({"planted": {"train_test": 20.0}}), StudyOptions())
+    findings = function(build_table({"planted": {"train_test": 20.0}}), StudyOptions())
     assert isinstance(findings, Findings)
     return findings
 

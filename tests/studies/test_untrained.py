@@ -7,11 +7,11 @@ import pytest
 from tests.each import for_each
 from tests.shipped import shipped_findings
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import table_of
+from zoo.analysis.table import build_table
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
-STUDY = load_study(study_named("do_untrained_encoders_trade_off"))
+STUDY = load_study(find_study("do_untrained_encoders_trade_off"))
 
 
 def study(*, corrected: bool = False) -> Findings:
@@ -43,7 +43,7 @@ def test_the_coefficients_are_those_of_the_raw_risks(
 
 
 def test_the_encoders_come_from_the_untrained_population_whatever_the_table_holds() -> None:
-    one = STUDY(table_of({"planted": {"train_test": 20.0}}), StudyOptions())
+    one = STUDY(build_table({"planted": {"train_test": 20.0}}), StudyOptions())
     assert one.estimates == study().estimates
     ids = [row[0] for row in one.tables[1].rows]
     assert len(ids) == 14 and all(name.startswith("init_") for name in ids)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.shipped import shipped_findings, study_module
-from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.table import StudyTable, build_table
 from zoo.errors import QueryError
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions, find_study, load_study
 
-run = load_study(study_named("where_the_risk_lies"))
+run = load_study(find_study("where_the_risk_lies"))
 
 
 def findings(table: StudyTable) -> Findings:
@@ -44,7 +44,7 @@ def planted(**cells: Any) -> StudyTable:
         ("d", 2022, 6.0, 10.0, "vit"),
         ("e", 2022, 8.0, 14.0, "vit"),
     ]
-    return table_of(
+    return build_table(
         {
             name: {
                 "year": year,
@@ -82,7 +82,7 @@ def test_one_family_is_one_sentence_in_place_of_an_answer() -> None:
 def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> None:
     rows = planted().frame.to_dict("index")
     rows["f"] = {**rows["e"], "train_test": 30.0}
-    found = claims(findings(table_of({name: rows[name] for name in "bcdef"})))
+    found = claims(findings(build_table({name: rows[name] for name in "bcdef"})))
     assert found["Usability was the largest source of error (best of 2016)"].ours == "not available"
     assert "2016" in found["Usability was the largest source of error (best of 2016)"].reason
     assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
@@ -104,7 +104,7 @@ ROWS = {
 
 
 def planted_years() -> StudyTable:
-    return table_of(ROWS)
+    return build_table(ROWS)
 
 
 def test_a_risk_that_nobody_measured_stays_missing_with_what_is_known_of_it() -> None:
@@ -138,7 +138,7 @@ def test_the_shares_of_a_fall_add_up_and_show_who_carries_it() -> None:
 
 
 def test_the_slope_over_years_is_the_planted_one() -> None:
-    table = table_of({f"e{i}": {"year": 2010 + i, "enc_gen": 5 - 0.25 * i + 0.01 * (-1) ** i} for i in range(10)})
+    table = build_table({f"e{i}": {"year": 2010 + i, "enc_gen": 5 - 0.25 * i + 0.01 * (-1) ** i} for i in range(10)})
     slope = years.slope_over_years(table, "enc_gen")
     assert slope.value == pytest.approx(-0.25, abs=0.005)
     assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < -0.25 < slope.ci_high < -0.24

@@ -52,7 +52,7 @@ from tests.weights.malice_good import (
 )
 from zoo.errors import StoreError, WeightsRefused
 from zoo.weights.checkpoints import read_checkpoint
-from zoo.weights.pickles import Inert
+from zoo.weights.pickles import InertObject
 
 Read = Callable[[bytes], Any]
 STRESS = REPOSITORY / "tests" / "stress" / "malicious_files.py"
@@ -108,11 +108,11 @@ def assert_same(found: Any, expected: Any) -> None:
         for key in expected:
             assert_same(found[key], expected[key])
     elif isinstance(expected, argparse.Namespace):
-        assert type(found) is Inert
+        assert type(found) is InertObject
         assert found.name == "argparse.Namespace"
         assert_same(found.attributes, vars(expected))
     elif isinstance(expected, torch.device | torch.dtype | pathlib.PurePath):
-        assert isinstance(found, Inert)
+        assert isinstance(found, InertObject)
         assert found.name.rpartition(".")[2] in (str(expected).rpartition(".")[2], type(expected).__name__)
     elif isinstance(expected, list | tuple):
         assert type(found) is (list if type(expected) is list else tuple)

@@ -18,13 +18,13 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.servers import Fault, serving
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from zoo.progress import Bar, Silent
-from zoo.weights.download import Policy, fetch
+from zoo.progress import ProgressBar, SilentProgress
+from zoo.weights.download import RetryPolicy, fetch
 
 BODY = random.Random(3).randbytes(400_000)
 SHA = sha256(BODY).hexdigest()
 HALF = 200_000
-ONCE = Policy(timeout_s=2, attempts=1, first_wait_s=0.01)
+ONCE = RetryPolicy(timeout_s=2, attempts=1, first_wait_s=0.01)
 _FETCH = """
 import resource, sys
 from pathlib import Path
@@ -100,10 +100,10 @@ def test_a_finished_download_says_where_it_came_from_and_is_not_fetched_again_un
         assert progress.starts == [("model.pth", len(BODY), 0)]
         assert (progress.n_bytes, progress.ends) == (len(BODY), 1)
         assert all(b"secret" not in path.read_bytes() for path in left(tmp_path))
-        assert fetch(place, folder=tmp_path, progress=Silent()) == got
+        assert fetch(place, folder=tmp_path, progress=SilentProgress()) == got
         assert len(server.log) == 1
         got.path.write_bytes(BODY[:-1] + b"!")
-        assert fetch(place, folder=tmp_path, progress=Silent()).path.read_bytes() == BODY
+        assert fetch(place, folder=tmp_path, progress=SilentProgress()).path.read_bytes() == BODY
         assert len(server.log) == 2
 
 
@@ -117,16 +117,16 @@ def test_the_file_of_torch_hub_is_used_if_its_hash_is_right_and_left_alone_if_no
     for name in (named, "net.pth"):
         (folder / name).write_bytes(BODY)
     with serving({f"/{named}": BODY, "/net.pth": BODY}) as server:
-        by_name = fetch(f"{server.url}/{named}", folder=tmp_path / "w", progress=Silent())
-        by_hash = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", sha256=SHA, progress=Silent())
+        by_name = fetch(f"{server.url}/{named}", folder=tmp_path / "w", progress=SilentProgress())
+        by_hash = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", sha256=SHA, progress=SilentProgress())
         assert server.log == []
         assert [got.path for got in (by_name, by_hash)] == [folder / named, folder / "net.pth"]
         assert by_name.origin == str(folder / named)
-        unknown = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", progress=Silent())
+        unknown = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", progress=SilentProgress())
         assert (unknown.is_ours, len(server.log)) == (True, 1)
         unknown.path.unlink()
         (folder / "net.pth").write_bytes(b"something else")
-        got = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", sha256=SHA, progress=Silent())
+        got = fetch(f"{server.url}/net.pth", folder=tmp_path / "w", sha256=SHA, progress=SilentProgress())
         assert (got.is_ours, got.path.read_bytes()) == (True, BODY)
     assert (folder / "net.pth").read_bytes() == b"something else"
 
@@ -181,10 +181,10 @@ def test_bytes_that_are_not_of_the_file_are_noticed_by_the_hash_and_fetched_agai
     with serving({"/a.pth": BODY}) as server:
         server.plan("/a.pth", Fault(truncate=HALF))
         with pytest.raises(WeightsUnavailable, match="200000 bytes that came are kept"):
-            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent(), policy=ONCE)
+            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=SilentProgress(), policy=ONCE)
         (part,) = (tmp_path / "partial").glob("*.part")
         part.write_bytes(bytes(HALF))
-        assert fetch(f"{server.url}/a.pth", folder=tmp_path, sha256=SHA, progress=Silent()).sha256 == SHA
+        assert fetch(f"{server.url}/a.pth", folder=tmp_path, sha256=SHA, progress=SilentProgress()).sha256 == SHA
         assert [request.range for request in server.log] == ["", f"bytes={HALF}-", ""]
 
 
@@ -194,7 +194,7 @@ def test_several_processes_and_threads_at_once_all_get_the_whole_file(tmp_path: 
         server.always("/b.pth", Fault(piece_bytes=20_000, pause_s=0.02))
 
         def got(name: str, _: int) -> str:
-            return fetch(f"{server.url}/{name}", folder=tmp_path, progress=Silent()).sha256
+            return fetch(f"{server.url}/{name}", folder=tmp_path, progress=SilentProgress()).sha256
 
         processes = [apart(f"{server.url}/a.pth", tmp_path) for _ in range(2)]
         with ThreadPoolExecutor(8) as pool:
@@ -210,11 +210,11 @@ def test_faults_of_the_disk_are_one_sentence_and_leave_nothing(tmp_path: Path) -
         full, _ = said(apart(f"{server.url}/a.pth", tmp_path / "w", "limited"))
         assert full.startswith("StoreError: The folder ") and "make room" in full and "ZOO_CACHE" in full
         with pytest.raises(WeightsRefused, match="begins with 0123abcd"):
-            fetch(f"{server.url}/net-0123abcd.pth", folder=tmp_path / "w", progress=Silent())
+            fetch(f"{server.url}/net-0123abcd.pth", folder=tmp_path / "w", progress=SilentProgress())
         assert left(tmp_path) == []
         (tmp_path / "file").write_text("not a folder")
         with pytest.raises(StoreError, match=r"cannot be written .* set ZOO_CACHE to a folder on another disk\.$"):
-            fetch(f"{server.url}/a.pth", folder=tmp_path / "file/weights", progress=Silent())
+            fetch(f"{server.url}/a.pth", folder=tmp_path / "file/weights", progress=SilentProgress())
 
 
 def test_a_file_system_without_locks_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_a_file_system_without_locks_is_one_sentence(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(fcntl, "flock", refuses)
         with serving({"/a.pth": BODY}) as server, pytest.raises(StoreError, match="a file system without locks"):
-            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent())
+            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=SilentProgress())
     assert left(tmp_path) == []
 
 
@@ -238,9 +238,9 @@ def test_the_proxy_of_the_environment_is_used_and_http_needs_a_hash(
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
         with pytest.raises(WeightsRefused, match="plain http"):
-            fetch(address, folder=tmp_path, progress=Silent(), size_bytes=len(BODY))
+            fetch(address, folder=tmp_path, progress=SilentProgress(), size_bytes=len(BODY))
         assert proxy.log == []
-        got = fetch(address, folder=tmp_path, sha256=SHA, progress=Silent())
+        got = fetch(address, folder=tmp_path, sha256=SHA, progress=SilentProgress())
         assert [request.path for request in proxy.log] == [address]
     assert got.path.read_bytes() == BODY
 
@@ -265,7 +265,7 @@ def test_the_bar_shows_bytes_on_a_terminal_and_nothing_elsewhere(
         assert shown(Terminal(), variable) == ""
         monkeypatch.delenv(variable)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # without tqdm work goes on without a bar
-    bar = Bar("B")
+    bar = ProgressBar("B")
     bar.start("model.pth", 1000, 400)
     bar.advance(600)
     bar.end()

@@ -21,13 +21,13 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.servers import RIGHT, Fault, Server, serving
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable, ZooError
-from zoo.progress import Silent
-from zoo.weights.download import Policy, fetch
+from zoo.progress import SilentProgress
+from zoo.weights.download import RetryPolicy, fetch
 
 BODY = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(290_000)  # what the publisher puts in its place
 HALF = 150_000
-QUICK = Policy(timeout_s=0.4, attempts=3, first_wait_s=0.01, longest_wait_s=2.0)
+QUICK = RetryPolicy(timeout_s=0.4, attempts=3, first_wait_s=0.01, longest_wait_s=2.0)
 NO_DATE = {"Last-Modified": None}
 NO_VALIDATORS = {"ETag": None, "Last-Modified": None}
 RECOVERED = "recovered"
@@ -184,7 +184,7 @@ def outcome_of(case: Case, folder: Path) -> tuple[str, Server]:
                 folder=folder,
                 sha256=case.hash or None,
                 size_bytes=case.size_bytes,
-                progress=Silent(),
+                progress=SilentProgress(),
                 policy=QUICK,
             )
         except ZooError as error:
@@ -217,7 +217,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from zoo.weights.download import fetch
-from zoo.progress import Silent
+from zoo.progress import SilentProgress
 print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 """
 

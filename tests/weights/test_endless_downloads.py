@@ -13,11 +13,11 @@ import pytest
 
 from tests.servers import Fault, serving
 from zoo.errors import WeightsRefused, WeightsUnavailable, ZooError
-from zoo.progress import Silent
-from zoo.weights.access import Recorded, ask
-from zoo.weights.download import Policy, fetch
+from zoo.progress import SilentProgress
+from zoo.weights.access import RecordedFile, ask
+from zoo.weights.download import RetryPolicy, fetch
 
-QUICK = Policy(timeout_s=1.0, attempts=3, first_wait_s=0.01, longest_wait_s=0.1, most_bytes=5_000_000)
+QUICK = RetryPolicy(timeout_s=1.0, attempts=3, first_wait_s=0.01, longest_wait_s=0.1, most_bytes=5_000_000)
 BODY = bytes(range(256)) * 400
 SHA = sha256(BODY).hexdigest()
 PIECE = b"x" * 65_536
@@ -68,7 +68,7 @@ def refused(url: str, folder: Path, **known: object) -> str:
 
     def download() -> None:
         try:
-            fetch(url, folder=folder, progress=Silent(), policy=QUICK, **known)  # type: ignore[arg-type]
+            fetch(url, folder=folder, progress=SilentProgress(), policy=QUICK, **known)  # type: ignore[arg-type]
             came.append("it came")
         except ZooError as error:
             came.append(f"{type(error).__name__}: {error}")
@@ -128,13 +128,13 @@ def test_what_comes_drop_by_drop_ends_without_progress(
     with talking(first, again, pause_s) as server:
         said = refused(f"http://{server.host}/a.pth", tmp_path, sha256=SHA, size_bytes=300_000)
         assert said.startswith("WeightsUnavailable: ") and "next to nothing came for 2 s, tried 2 times" in said, said
-        assert ask(Recorded(place="http://127.0.0.1:1/a.pth")).access == "unreachable"
+        assert ask(RecordedFile(place="http://127.0.0.1:1/a.pth")).access == "unreachable"
 
 
 def test_a_slow_file_that_goes_on_is_fetched(tmp_path: Path) -> None:
     with serving({"/a.pth": BODY}) as server:
         server.always("/a.pth", Fault(piece_bytes=2048, pause_s=0.1))  # 20 kB in a second, for more than one window
-        assert fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent(), policy=QUICK).sha256 == SHA
+        assert fetch(f"{server.url}/a.pth", folder=tmp_path, progress=SilentProgress(), policy=QUICK).sha256 == SHA
 
 
 def redirected(to: Callable[[], str], folder: Path) -> tuple[str, str]:
@@ -168,7 +168,9 @@ def test_a_redirection_with_an_endless_body_is_followed_at_once(tmp_path: Path) 
         serving({"/b.pth": BODY}) as server,
         talking(f"HTTP/1.1 302 Found\nLocation: {server.url}/b.pth\n\n", PIECE) as other,
     ):
-        assert fetch(f"http://{other.host}/a.pth", folder=tmp_path, progress=Silent(), policy=QUICK).sha256 == SHA
+        assert (
+            fetch(f"http://{other.host}/a.pth", folder=tmp_path, progress=SilentProgress(), policy=QUICK).sha256 == SHA
+        )
         assert other.n_bytes < MOST_BYTES
 
 
@@ -186,8 +188,8 @@ def test_a_card_may_not_name_a_host_that_is_not_public(
             if proxy and host not in ("127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]"):
                 continue  # which only the proxy could resolve
             with pytest.raises(WeightsRefused, match=r"not public, expected a public one; .* ZOO_PRIVATE_HOSTS=1"):
-                fetch(url, folder=tmp_path, sha256=SHA, is_public=True, progress=Silent(), policy=QUICK)
-            assert "not public" in ask(Recorded(place=url)).detail
+                fetch(url, folder=tmp_path, sha256=SHA, is_public=True, progress=SilentProgress(), policy=QUICK)
+            assert "not public" in ask(RecordedFile(place=url)).detail
         assert not server.log
 
 
@@ -200,12 +202,16 @@ def test_cloud_metadata_are_not_asked_for_and_private_hosts_are_allowed_on_reque
     monkeypatch.setattr(socket.socket, "connect", lambda self, where: (tried.append(where), connect(self, where))[1])
     for place in ("http://169.254.169.254/latest/a.pth", "https://10.0.0.1/a.pth", "https://192.168.0.1/a.pth"):
         with pytest.raises(WeightsRefused, match="not public"):
-            fetch(place, folder=tmp_path, sha256=SHA, is_public=True, progress=Silent(), policy=QUICK)
+            fetch(place, folder=tmp_path, sha256=SHA, is_public=True, progress=SilentProgress(), policy=QUICK)
     assert not tried
     with serving({"/a.pth": BODY}) as server:
-        assert fetch(f"{server.url}/a.pth", folder=tmp_path / "own", sha256=SHA, progress=Silent()).sha256 == SHA
+        assert (
+            fetch(f"{server.url}/a.pth", folder=tmp_path / "own", sha256=SHA, progress=SilentProgress()).sha256 == SHA
+        )
         monkeypatch.setenv("ZOO_PRIVATE_HOSTS", "1")
-        found = fetch(f"{server.url}/a.pth", folder=tmp_path / "card", sha256=SHA, is_public=True, progress=Silent())
+        found = fetch(
+            f"{server.url}/a.pth", folder=tmp_path / "card", sha256=SHA, is_public=True, progress=SilentProgress()
+        )
         assert found.sha256 == SHA
     with pytest.raises(WeightsUnavailable, match="no connection"):
-        fetch("http://127.0.0.1:9/a.pth", folder=tmp_path, sha256=SHA, progress=Silent(), policy=QUICK)
+        fetch("http://127.0.0.1:9/a.pth", folder=tmp_path, sha256=SHA, progress=SilentProgress(), policy=QUICK)

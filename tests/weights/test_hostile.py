@@ -15,7 +15,7 @@ from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
 from tests.weights.test_store import sealed
 from zoo.errors import ContentError, StoreError, WeightsRefused
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
 from zoo.weights.tensors import write_tensors
 
 
@@ -41,7 +41,7 @@ def test_a_mirror_that_somebody_made_to_deceive_is_refused(
     import torch
 
     zoo.load("tiny")
-    (path,) = weights_folder().glob("records/*")
+    (path,) = get_weights_folder().glob("records/*")
     good = {f"backbone.{name}": tensor for name, tensor in state("tiny").items()}
     monkeypatch.setenv("ZOO_MIRROR", str(folders / "mirror"))
     for tensors, words in (

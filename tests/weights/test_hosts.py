@@ -12,13 +12,13 @@ import pytest
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Fault, Server, put_into_hub, serving, serving_hub
 from zoo.errors import WeightsUnavailable
-from zoo.progress import Silent
+from zoo.progress import SilentProgress
 from zoo.weights import hosts
-from zoo.weights.access import Recorded, ask, located
-from zoo.weights.download import Policy, fetch
-from zoo.weights.places import Answer
+from zoo.weights.access import RecordedFile, ask, resolve_location
+from zoo.weights.download import RetryPolicy, fetch
+from zoo.weights.locations import HostResponse
 
-ONCE = Policy(timeout_s=1.0, attempts=2, first_wait_s=0.01)
+ONCE = RetryPolicy(timeout_s=1.0, attempts=2, first_wait_s=0.01)
 BODY, OTHER = b"weights" * 100, b"other weights" * 100
 SHA = hashlib.sha256(BODY).hexdigest()
 OLDER = "ab" * 20
@@ -39,8 +39,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield server
 
 
-def asked(place: str, *, revision: str = "", sha256: str = "", size_bytes: int | None = None) -> Answer:
-    return ask(Recorded(place=place, revision=revision, sha256=sha256, size_bytes=size_bytes))
+def asked(place: str, *, revision: str = "", sha256: str = "", size_bytes: int | None = None) -> HostResponse:
+    return ask(RecordedFile(place=place, revision=revision, sha256=sha256, size_bytes=size_bytes))
 
 
 def closed_port() -> int:
@@ -57,26 +57,26 @@ class TestSilentHosts:
         reasons = []
         for _ in range(2):
             with pytest.raises(WeightsUnavailable, match="there is no connection to 127") as caught:
-                fetch(address, folder=tmp_path, progress=Silent(), policy=ONCE)
+                fetch(address, folder=tmp_path, progress=SilentProgress(), policy=ONCE)
             reasons.append(caught.value.unreached)
             monkeypatch.setattr("requests.request", None)  # nothing is asked the second time
         assert reasons[0] == reasons[1] != ()
         assert asked(address).access == "unreachable"
         monkeypatch.undo()
         monkeypatch.setattr("zoo.weights.hosts._VALID_S", 0.0)
-        assert hosts.no_answer(address) == ""
+        assert hosts.get_silence_reason(address) == ""
         with serving({"/": b"here"}) as server:
-            assert hosts.unreachable([address, f"{server.url}/absent"], seconds=2.0).keys() == {address}
+            assert hosts.find_unreachable([address, f"{server.url}/absent"], seconds=2.0).keys() == {address}
 
     def test_an_unknown_name_and_a_proxy_that_is_down_are_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(WeightsUnavailable, match=r"no connection to weights\.invalid"):
-            fetch("https://weights.invalid/a.pth", folder=tmp_path, progress=Silent(), policy=ONCE)
+            fetch("https://weights.invalid/a.pth", folder=tmp_path, progress=SilentProgress(), policy=ONCE)
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{closed_port()}")
         monkeypatch.setenv("no_proxy", "")
         with pytest.raises(WeightsUnavailable, match="through the proxy"):
-            fetch("https://weights.example/a.pth", folder=tmp_path, progress=Silent(), policy=ONCE)
+            fetch("https://weights.example/a.pth", folder=tmp_path, progress=SilentProgress(), policy=ONCE)
 
 
 class TestTheHub:
@@ -169,9 +169,9 @@ def test_what_needs_no_host_is_not_asked_for_anywhere(tmp_path: Path) -> None:
 
 
 def test_an_address_of_the_hub_is_a_place_on_the_hub() -> None:
-    page = located("https://huggingface.co/owner/name")
+    page = resolve_location("https://huggingface.co/owner/name")
     assert (page.kind, page.repository, page.revision) == ("hub", "owner/name", None)
-    file = located("https://huggingface.co/owner/name/resolve/v1/sub/a%20b.pth?download=true")
+    file = resolve_location("https://huggingface.co/owner/name/resolve/v1/sub/a%20b.pth?download=true")
     assert (file.repository, file.revision, file.filenames) == ("owner/name", "v1", ("sub/a b.pth",))
-    assert located("https://huggingface.co/owner/name/resolve/main/a.pth").revision is None
-    assert located("https://host/owner/name").kind == "http"
+    assert resolve_location("https://huggingface.co/owner/name/resolve/main/a.pth").revision is None
+    assert resolve_location("https://host/owner/name").kind == "http"

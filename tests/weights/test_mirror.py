@@ -17,21 +17,21 @@ from fsspec.implementations.memory import MemoryFileSystem
 import zoo
 from tests.tiny import checkpoint, write_card
 from tests.weights.test_store import files_below
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from zoo.files import content_files
-from zoo.loading import cached, weights_sources
+from zoo.files import list_content_files
+from zoo.loading import find_cached_weights, list_weights_sources
 from zoo.weights import store
-from zoo.weights.mirror import Item, local_copy, write_mirror
-from zoo.weights.places import weights_folder
+from zoo.weights.locations import get_weights_folder
+from zoo.weights.mirror import MirrorItem, copy_from_mirror, write_mirror
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 CARDS = {"shipped/dino.toml": b"# cards\n"}
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Item]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MirrorItem]:
     """The user's folder and a cache with a small encoder, to be copied; its source is gone."""
     folder = tmp_path_factory.mktemp("prepared")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,24 +42,26 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Item]:
         source.write_bytes(checkpoint("tiny"))
         zoo.load("tiny")
         source.unlink()
-        found = cached(weights_sources(catalogue()["tiny"], build_encoder(catalogue()["tiny"], device="meta")))
+        found = find_cached_weights(
+            list_weights_sources(load_catalogue()["tiny"], build_encoder(load_catalogue()["tiny"], device="meta"))
+        )
     assert found is not None
-    return folder, Item(encoder="tiny", record=found.record, path=found.path, licence="Apache-2.0")
+    return folder, MirrorItem(encoder="tiny", record=found.record, path=found.path, licence="Apache-2.0")
 
 
 @pytest.fixture
-def item(prepared: tuple[Path, Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Item:
+def item(prepared: tuple[Path, MirrorItem], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirrorItem:
     """A small encoder in the cache, to be mirrored."""
     folder, item = prepared
     for variable in ("ZOO_HOME", "ZOO_CACHE"):
         shutil.copytree(folder / variable.lower(), tmp_path / variable.lower())
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
     monkeypatch.chdir(tmp_path)
-    return replace(item, path=store.tensors_path(weights_folder(), item.record.sha256))
+    return replace(item, path=store.get_tensors_path(get_weights_folder(), item.record.sha256))
 
 
 @pytest.fixture(params=["folder", "memory"])
-def place(request: pytest.FixtureRequest, item: Item, tmp_path: Path) -> Iterator[str]:
+def place(request: pytest.FixtureRequest, item: MirrorItem, tmp_path: Path) -> Iterator[str]:
     """Where the mirror is; it is made by the test."""
     if request.param == "folder":
         yield str(tmp_path / "mirror")
@@ -77,7 +79,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> st
     return place
 
 
-def written(place: str, items: list[Item]) -> int:
+def written(place: str, items: list[MirrorItem]) -> int:
     return write_mirror(place, items, CARDS, zoo_version="1.2.3")
 
 
@@ -92,12 +94,12 @@ def put(place: str, name: str, body: bytes) -> None:
     files.pipe_file(f"{root}/{name}", body)
 
 
-def weights_of(item: Item) -> str:
+def weights_of(item: MirrorItem) -> str:
     return f"tensors/{item.record.sha256}.safetensors"
 
 
 class TestWriting:
-    def test_a_mirror_holds_weights_records_cards_and_a_manifest(self, place: str, item: Item) -> None:
+    def test_a_mirror_holds_weights_records_cards_and_a_manifest(self, place: str, item: MirrorItem) -> None:
         assert written(place, [item]) == item.record.size_bytes
         assert content(place, weights_of(item)) == item.path.read_bytes()
         record = content(place, f"records/{item.record.key}.json")
@@ -113,19 +115,19 @@ class TestWriting:
             "places": [origin.place for origin in item.record.origins],
         }
 
-    def test_what_is_there_is_not_copied_again_and_what_was_there_stays(self, place: str, item: Item) -> None:
+    def test_what_is_there_is_not_copied_again_and_what_was_there_stays(self, place: str, item: MirrorItem) -> None:
         written(place, [item])
-        twin = Item(encoder="tiny_twin", record=item.record, path=item.path, licence="MIT")
+        twin = MirrorItem(encoder="tiny_twin", record=item.record, path=item.path, licence="MIT")
         assert written(place, [twin]) == 0
         assert list(json.loads(content(place, "manifest.json"))["encoders"]) == ["tiny", "tiny_twin"]
 
-    def test_half_a_file_is_copied_again(self, place: str, item: Item) -> None:
+    def test_half_a_file_is_copied_again(self, place: str, item: MirrorItem) -> None:
         written(place, [item])
         put(place, weights_of(item), item.path.read_bytes()[:1000])
         assert written(place, [item]) == item.record.size_bytes
         assert content(place, weights_of(item)) == item.path.read_bytes()
 
-    def test_a_place_that_belongs_to_something_else_is_left_alone(self, place: str, item: Item) -> None:
+    def test_a_place_that_belongs_to_something_else_is_left_alone(self, place: str, item: MirrorItem) -> None:
         for manifest in (
             b"{}",
             b'{"format": "other", "encoders": {}}',
@@ -138,26 +140,28 @@ class TestWriting:
                 written(place, [item])
             assert content(place, "manifest.json") == manifest
 
-    def test_a_folder_that_cannot_be_made_is_one_sentence(self, tmp_path: Path, item: Item) -> None:
+    def test_a_folder_that_cannot_be_made_is_one_sentence(self, tmp_path: Path, item: MirrorItem) -> None:
         (tmp_path / "file").write_bytes(b"")
         with pytest.raises(StoreError, match="cannot be written"):
             written(str(tmp_path / "file" / "mirror"), [item])
 
 
 class TestLoading:
-    def test_every_load_comes_from_the_mirror(self, item: Item, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_load_comes_from_the_mirror(
+        self, item: MirrorItem, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         expected = zoo.load("tiny")[0](IMAGE)
         written(place, [item])
-        monkeypatch.setenv("ZOO_CACHE", f"{weights_folder()}_elsewhere")
+        monkeypatch.setenv("ZOO_CACHE", f"{get_weights_folder()}_elsewhere")
         monkeypatch.setenv("ZOO_OFFLINE", "1")
         with pytest.raises(WeightsUnavailable):
             zoo.load("tiny")
         monkeypatch.setenv("ZOO_MIRROR", place)
         assert torch.equal(zoo.load("tiny")[0](IMAGE), expected)
-        n_kept = len(files_below(weights_folder() / "tensors")) if weights_folder().exists() else 0
+        n_kept = len(files_below(get_weights_folder() / "tensors")) if get_weights_folder().exists() else 0
         assert n_kept == 0  # an address is copied into a folder of its own
 
-    def test_an_address_is_copied_once(self, tmp_path: Path, item: Item, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_address_is_copied_once(self, tmp_path: Path, item: MirrorItem, monkeypatch: pytest.MonkeyPatch) -> None:
         address = f"memory://{tmp_path}/once"
         written(address, [item])
         monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "another_cache"))
@@ -166,11 +170,11 @@ class TestLoading:
         fsspec.filesystem("memory").rm(f"{tmp_path}/once", recursive=True)
         again, _ = zoo.load("tiny")
         assert torch.equal(first(IMAGE), again(IMAGE))
-        copy = local_copy(address, [item.record.key])
+        copy = copy_from_mirror(address, [item.record.key])
         assert store.find(copy, item.record.key) == item.record
 
     def test_the_cache_does_not_stand_in_for_a_mirror(
-        self, item: Item, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, item: MirrorItem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         written(str(tmp_path / "mirror"), [])
         zoo.load("tiny")
@@ -178,7 +182,7 @@ class TestLoading:
         with pytest.raises(WeightsUnavailable, match="has no weights of 'tiny'"):
             zoo.load("tiny")
 
-    def test_a_mirror_of_another_architecture_says_that_it_does_not_fit(self, item: Item, elsewhere: str) -> None:
+    def test_a_mirror_of_another_architecture_says_that_it_does_not_fit(self, item: MirrorItem, elsewhere: str) -> None:
         written(elsewhere, [item])
         card = write_card("tiny", item.record.origins[0].place)
         card.write_text(card.read_text().replace("depth = 2", "depth = 3"))
@@ -186,7 +190,7 @@ class TestLoading:
             zoo.load("tiny")
         assert f"{elsewhere} (ZOO_MIRROR)" in str(no.value)
 
-    def test_what_is_damaged_or_missing_is_one_sentence(self, item: Item, elsewhere: str) -> None:
+    def test_what_is_damaged_or_missing_is_one_sentence(self, item: MirrorItem, elsewhere: str) -> None:
         written(elsewhere, [item])
         for position in (0, 20, 5_000, -1):
             body = bytearray(item.path.read_bytes())
@@ -202,9 +206,9 @@ class TestLoading:
         put(elsewhere, name, content(elsewhere, name).replace(b'"dino"', b'"Dino"'))
         with pytest.raises(WeightsRefused, match=r"The record .* is damaged"):
             zoo.load("tiny")
-        assert not [name for name in files_below(weights_folder()) if "tensors" in name]
+        assert not [name for name in files_below(get_weights_folder()) if "tensors" in name]
 
-    def test_an_absent_folder_is_one_sentence(self, item: Item, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_absent_folder_is_one_sentence(self, item: MirrorItem, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ZOO_MIRROR", "/nonexistent/mirror")
         with pytest.raises(WeightsUnavailable, match="There is no mirror at /nonexistent/mirror; correct ZOO_MIRROR"):
             zoo.load("tiny")
@@ -212,7 +216,7 @@ class TestLoading:
 
 class TestPlaces:
     def test_whatever_a_library_raises_is_one_sentence(
-        self, item: Item, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, item: MirrorItem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         class Complaint(Exception):
             """What a library raises that knows nothing of OSError."""
@@ -232,19 +236,19 @@ class TestPlaces:
             with monkeypatch.context() as patch:
                 patch.setattr(MemoryFileSystem, method, complain)
                 with pytest.raises(WeightsUnavailable) as unread:
-                    local_copy(address, [item.record.key])
+                    copy_from_mirror(address, [item.record.key])
             assert str(unread.value).startswith(f"The mirror {address} cannot be read (no luck); ")
             assert "\n" not in str(unread.value)
             assert isinstance(unread.value.__cause__, Complaint)
-        assert not files_below(weights_folder() / "mirrors")
+        assert not files_below(get_weights_folder() / "mirrors")
         put(address, f"records/{'b' * 32}.json", content(address, f"records/{item.record.key}.json"))
         with pytest.raises(WeightsRefused, match=r"is of other weights"):
-            local_copy(address, ["b" * 32])
+            copy_from_mirror(address, ["b" * 32])
 
     def test_no_message_of_a_mirror_that_does_not_answer_has_its_password(self) -> None:
         for place in ("ftp://me:secret@127.0.0.1:9/mirror", "nosuch://me:/secret@host/mirror"):
             with pytest.raises((WeightsUnavailable, QueryError)) as reading:
-                local_copy(place, ["a" * 32])
+                copy_from_mirror(place, ["a" * 32])
             with pytest.raises((StoreError, QueryError)) as writing:
                 written(place, [])
             for caught in (reading, writing):
@@ -252,19 +256,19 @@ class TestPlaces:
                 assert "secret" not in "".join(traceback.format_exception(caught.value))
 
     def test_offline_a_mirror_of_this_machine_is_written_and_read_and_brings_its_cards(
-        self, item: Item, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, item: MirrorItem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("ZOO_OFFLINE", "1")
         with pytest.raises(WeightsUnavailable, match="ZOO_OFFLINE forbids"):
-            local_copy("ftp://127.0.0.1:9/m", ["a" * 32])
+            copy_from_mirror("ftp://127.0.0.1:9/m", ["a" * 32])
         with pytest.raises(StoreError, match="ZOO_OFFLINE forbids"):
             written("hf://datasets/owner/m", [])
         for place in (f"{tmp_path}/there", f"file://{tmp_path}/there", f"memory://{tmp_path}/there"):
             assert written(place, [item]) in (0, item.record.size_bytes)
-            assert store.find(local_copy(place, [item.record.key]), item.record.key) == item.record
+            assert store.find(copy_from_mirror(place, [item.record.key]), item.record.key) == item.record
         card = tmp_path / "there" / "metadata" / "own" / "registered" / "mine" / "dino.toml"
         card.parent.mkdir(parents=True)
         card.touch()
         for form in ("{}", "file://{}"):
             monkeypatch.setenv("ZOO_MIRROR", form.format(tmp_path / "there"))
-            assert card in content_files("metadata", ".toml")
+            assert card in list_content_files("metadata", ".toml")

@@ -20,17 +20,17 @@ import pytest
 
 from zoo import files
 from zoo.errors import StoreError, WeightsRefused
-from zoo.files import locked, replaced
+from zoo.files import lock_file, replace_file
 from zoo.weights import store
 
 DISK_FAULTS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
-RECORD = store.Record(
+RECORD = store.WeightsRecord(
     encoder="tiny",
     origins=(
-        store.Origin(
+        store.FileOrigin(
             place="https://host/a.pth", address="https://host/a.pth", sha256="a" * 64, size_bytes=7, format="x"
         ),
-        store.Origin(place="timm:b", address="https://hub/b", sha256="b" * 64, size_bytes=8, format="safetensors"),
+        store.FileOrigin(place="timm:b", address="https://hub/b", sha256="b" * 64, size_bytes=8, format="safetensors"),
     ),
     layout="dino",
     layout_version=1,
@@ -119,7 +119,7 @@ class TestReplaced:
             target.unlink(missing_ok=True)
             if not must_be_new:
                 target.write_bytes(old)
-            with replaced(target, must_be_new=must_be_new) as file:
+            with replace_file(target, must_be_new=must_be_new) as file:
                 for start in range(0, len(new), 300):
                     file.write(new[start : start + 300])
 
@@ -139,25 +139,25 @@ class TestReplaced:
         target = tmp_path / "file"
         target.write_bytes(b"old")
         for error in (ValueError, KeyboardInterrupt):
-            with pytest.raises(error), replaced(target) as file:
+            with pytest.raises(error), replace_file(target) as file:
                 file.write(b"half")
                 raise error
         assert files_below(tmp_path) == {"file": b"old"}
         target.unlink()
-        with pytest.raises(FileExistsError), replaced(target, must_be_new=True) as file:
+        with pytest.raises(FileExistsError), replace_file(target, must_be_new=True) as file:
             file.write(b"mine")
             target.write_bytes(b"theirs")  # appears while this one is written
         assert files_below(tmp_path) == {"file": b"theirs"}
         target.unlink()
         os.mkfifo(target)
-        with pytest.raises(OSError, match="no regular file"), replaced(target) as file:
+        with pytest.raises(OSError, match="no regular file"), replace_file(target) as file:
             file.write(b"x")
         assert target.is_fifo()
 
     def test_a_file_may_be_read_by_whom_the_umask_lets(self, tmp_path: Path) -> None:
         before = os.umask(0o027)
         try:
-            with replaced(tmp_path / "file") as file:
+            with replace_file(tmp_path / "file") as file:
                 file.write(b"x")
         finally:
             os.umask(before)
@@ -191,11 +191,11 @@ class TestReplaced:
 class TestLocks:
     def test_a_lock_keeps_others_out_until_its_block_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a" / "lock"
-        with locked(path), pytest.raises(StoreError, match="for 0 seconds"), locked(path, patience_s=0):
+        with lock_file(path), pytest.raises(StoreError, match="for 0 seconds"), lock_file(path, patience_s=0):
             pytest.fail("two have it")
-        with locked(path, patience_s=0):
+        with lock_file(path, patience_s=0):
             (tmp_path / "file").touch()
-        with pytest.raises(FileExistsError), locked(tmp_path / "file" / "lock"):
+        with pytest.raises(FileExistsError), lock_file(tmp_path / "file" / "lock"):
             pytest.fail("there is nothing to lock")
 
     def test_a_file_system_without_locks_keeps_nobody_out_and_errors_are_those_of_the_block(
@@ -207,9 +207,9 @@ class TestLocks:
                 raise OSError(number, os.strerror(number))
 
             monkeypatch.setattr(fcntl, "flock", flock)
-            with locked(tmp_path / "lock"), locked(tmp_path / "lock"):
+            with lock_file(tmp_path / "lock"), lock_file(tmp_path / "lock"):
                 pass
-            with pytest.raises(OSError, match="of the block") as caught, locked(tmp_path / "lock"):
+            with pytest.raises(OSError, match="of the block") as caught, lock_file(tmp_path / "lock"):
                 raise OSError(number, "of the block")
             assert caught.value.__context__ is None
 
@@ -222,9 +222,9 @@ def sealed(facts: object) -> bytes:
 
 class TestRecords:
     def test_a_record_survives_the_round_trip_and_its_key_is_a_hash_of_what_goes_in(self) -> None:
-        reading = store.Reading(layout="dino", unwrapped=("module.",), left_out=("head",))
+        reading = store.FileReading(layout="dino", unwrapped=("module.",), left_out=("head",))
         for record in (RECORD, replace(RECORD, selection="own", reading=reading)):
-            assert store.parse_record(store.record_bytes(record), where="here") == record
+            assert store.parse_record(store.encode_record(record), where="here") == record
         text = "https://host/a.pth\0timm:b\0dino\0001\0" + "c" * 32
         assert RECORD.key == blake2b(text.encode(), digest_size=16).hexdigest()
         for change in (
@@ -239,7 +239,7 @@ class TestRecords:
         assert other.key == RECORD.key
 
     def test_any_change_of_any_byte_is_refused(self) -> None:
-        content = store.record_bytes(RECORD)
+        content = store.encode_record(RECORD)
         damaged = [content[:end] for end in range(len(content))] + [content + b"\n", b"", b"\n"]
         damaged += [
             content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :]
@@ -250,7 +250,7 @@ class TestRecords:
                 store.parse_record(one, where="here")
 
     def test_a_sealed_record_of_nonsense_is_refused_and_one_of_another_version_left_alone(self, tmp_path: Path) -> None:
-        facts = json.loads(store.record_bytes(RECORD).partition(b"\n")[2])
+        facts = json.loads(store.encode_record(RECORD).partition(b"\n")[2])
         for change in (
             {"origins": []},
             {"origins": [3]},
@@ -266,10 +266,10 @@ class TestRecords:
             with pytest.raises(WeightsRefused):
                 store.parse_record(sealed({name: fact for name, fact in facts.items() if name != missing}), where="")
         store.write_record(tmp_path, RECORD)
-        store.record_path(tmp_path, RECORD.key).write_bytes(sealed({"format": "zoo-record-2", "all": "new"}))
+        store.get_record_path(tmp_path, RECORD.key).write_bytes(sealed({"format": "zoo-record-2", "all": "new"}))
         with pytest.raises(StoreError, match="another version of the zoo"):
             store.find(tmp_path, RECORD.key)
-        assert list(store.records(tmp_path)) == []
+        assert list(store.iterate_weights_records(tmp_path)) == []
 
 
 class TestFolders:
@@ -277,18 +277,18 @@ class TestFolders:
         assert store.find(tmp_path, RECORD.key) is None
         store.write_record(tmp_path, RECORD)
         assert store.find(tmp_path, RECORD.key) is None
-        weights = store.tensors_path(tmp_path, RECORD.sha256)
+        weights = store.get_tensors_path(tmp_path, RECORD.sha256)
         weights.parent.mkdir()
         weights.write_bytes(b"weights")
         assert store.find(tmp_path, RECORD.key) == RECORD
         assert store.find(tmp_path, "0" * 32) is None
-        store.record_path(tmp_path, "b" * 32).write_bytes(store.record_bytes(RECORD))
+        store.get_record_path(tmp_path, "b" * 32).write_bytes(store.encode_record(RECORD))
         with pytest.raises(WeightsRefused, match="is of other weights"):
             store.find(tmp_path, "b" * 32)
         for folder in (tmp_path / "absent", weights, weights / "below"):
             assert store.find(folder, RECORD.key) is None
-            assert list(store.records(folder)) == []
-        store.record_path(tmp_path, "c" * 32).mkdir()
+            assert list(store.iterate_weights_records(folder)) == []
+        store.get_record_path(tmp_path, "c" * 32).mkdir()
         with pytest.raises(StoreError, match=r"cannot be read \(Is a directory\)"):
             store.find(tmp_path, "c" * 32)
 
@@ -300,7 +300,7 @@ class TestFolders:
         broken.write_bytes(b"{}")
         (tmp_path / "records" / ".x.json-0123456789abcdef.tmp").write_bytes(b"half")
         (tmp_path / "records" / "folder.json").mkdir()
-        first, *rest = store.records(tmp_path)
+        first, *rest = store.iterate_weights_records(tmp_path)
         assert first == (broken, None)
         assert [path.stem for path, _ in rest] == sorted([RECORD.key, other.key])
         assert all(record in (RECORD, other) for _, record in rest)

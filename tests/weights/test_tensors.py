@@ -20,8 +20,15 @@ from safetensors.torch import load_file
 from tests.weights.test_store import every_fault, files_below
 from zoo.errors import StoreError, WeightsRefused
 from zoo.weights import tensors
-from zoo.weights.store import file_name
-from zoo.weights.tensors import BLOCK, Content, Summing, block_sums, read_tensors, write_tensors
+from zoo.weights.store import format_weights_filename
+from zoo.weights.tensors import (
+    BLOCK,
+    BlockChecksums,
+    TensorFileContent,
+    compute_block_sums,
+    read_tensors,
+    write_tensors,
+)
 
 ABOUT = {"format": "zoo-weights-1", "layout": "dino 1"}
 REMEDY = "run the remedy"
@@ -52,14 +59,14 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, small_blocks: int) -> tuple[Path, Content]:
+def kept(tmp_path: Path, small_blocks: int) -> tuple[Path, TensorFileContent]:
     content = write_tensors(tmp_path, state(), about=ABOUT)
-    return tmp_path / file_name(content.sha256), content
+    return tmp_path / format_weights_filename(content.sha256), content
 
 
 def test_every_type_and_shape_survives_under_the_hash_of_the_content(tmp_path: Path) -> None:
     content = write_tensors(tmp_path / "new" / "folder", state(), about=ABOUT)
-    path = tmp_path / "new" / "folder" / file_name(content.sha256)
+    path = tmp_path / "new" / "folder" / format_weights_filename(content.sha256)
     found = path.read_bytes()
     assert (content.sha256, content.size_bytes) == (hashlib.sha256(found).hexdigest(), len(found))
     assert equal(read_tensors(path, content, remedy=REMEDY), state())
@@ -105,7 +112,7 @@ def test_a_full_disk_is_one_sentence_that_says_how_much_is_needed(tmp_path: Path
     assert files_below(tmp_path) == {}
 
 
-def test_any_single_flipped_bit_and_any_other_length_is_refused(kept: tuple[Path, Content]) -> None:
+def test_any_single_flipped_bit_and_any_other_length_is_refused(kept: tuple[Path, TensorFileContent]) -> None:
     path, content = kept
     whole = path.read_bytes()
     for position in range(len(whole)):
@@ -122,12 +129,12 @@ def test_any_single_flipped_bit_and_any_other_length_is_refused(kept: tuple[Path
             read_tensors(path, content, remedy=REMEDY)
 
 
-def test_what_is_no_file_of_tensors_is_one_sentence(kept: tuple[Path, Content]) -> None:
+def test_what_is_no_file_of_tensors_is_one_sentence(kept: tuple[Path, TensorFileContent]) -> None:
     path, content = kept
     path.write_bytes(b"no header")
-    summing = Summing()
+    summing = BlockChecksums()
     summing.update(memoryview(b"no header"))
-    right = Content(sha256=hashlib.sha256(b"no header").hexdigest(), size_bytes=9, sums=summing.sums())
+    right = TensorFileContent(sha256=hashlib.sha256(b"no header").hexdigest(), size_bytes=9, sums=summing.sums())
     with pytest.raises(WeightsRefused, match="are no safetensors file"):
         read_tensors(path, right, remedy=REMEDY)
     path.unlink()
@@ -138,7 +145,9 @@ def test_what_is_no_file_of_tensors_is_one_sentence(kept: tuple[Path, Content]) 
         read_tensors(path, content, remedy=REMEDY)
 
 
-def test_tensors_are_their_own_and_stay_when_the_file_is_replaced_or_removed(kept: tuple[Path, Content]) -> None:
+def test_tensors_are_their_own_and_stay_when_the_file_is_replaced_or_removed(
+    kept: tuple[Path, TensorFileContent],
+) -> None:
     path, content = kept
     before = path.read_bytes()
     read = read_tensors(path, content, remedy=REMEDY)
@@ -151,7 +160,7 @@ def test_tensors_are_their_own_and_stay_when_the_file_is_replaced_or_removed(kep
 
 
 def sums_of(content: bytes | bytearray) -> tuple[str, ...]:
-    summing = Summing()
+    summing = BlockChecksums()
     summing.update(memoryview(content))
     return summing.sums()
 
@@ -160,13 +169,13 @@ def test_a_mapped_file_and_its_bytes_in_pieces_have_the_same_sums(tmp_path: Path
     for n_bytes in (1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 12345):
         content = random.Random(n_bytes).randbytes(n_bytes)
         (tmp_path / "file").write_bytes(content)
-        summing, position, chance = Summing(), 0, random.Random(1)
+        summing, position, chance = BlockChecksums(), 0, random.Random(1)
         while position < n_bytes:
             length = chance.choice((1, 1000, 300_000, BLOCK, 2 * BLOCK))
             summing.update(memoryview(content)[position : position + length])
             position += length
         with open(tmp_path / "file", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
-            assert summing.sums() == sums_of(content) == tuple(block_sums(mapped))
+            assert summing.sums() == sums_of(content) == tuple(compute_block_sums(mapped))
         assert len(sums_of(content)) == -(-n_bytes // BLOCK)
 
 

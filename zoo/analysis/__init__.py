@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .columns import Estimate as Estimate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .table import StudyTable as StudyTable
     from .table import study_table as study_table
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "columns": ["Estimate", "estimates_frame"],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutcomeColumn:
     """One risk, as a column of the study table; lower is better."""
 
     column: str  # published name
@@ -29,17 +29,17 @@ class Outcome:
 
 
 COMPONENTS = (
-    Outcome("approx", "Approximation", "percentage points"),
-    Outcome("usability", "Usability", "percentage points"),
-    Outcome("probe_gen", "Probe generalization", "percentage points"),
-    Outcome("enc_gen", "Encoder generalization", "percentage points"),
+    OutcomeColumn("approx", "Approximation", "percentage points"),
+    OutcomeColumn("usability", "Usability", "percentage points"),
+    OutcomeColumn("probe_gen", "Probe generalization", "percentage points"),
+    OutcomeColumn("enc_gen", "Encoder generalization", "percentage points"),
 )
 ERRORS = (
-    Outcome("train_test", "Full-shot error", "percent", 1_281_167),
-    Outcome("train-nperclass-30_test", "30-shot error", "percent", 30_000),
-    Outcome("train-balsbst-ntrain0.01_test", "1 % error", "percent", 12_811),
-    Outcome("train-nperclass-5_test", "5-shot error", "percent", 5_000),
-    Outcome("train-nperclass-3_test", "3-shot error", "percent", 3_000),
+    OutcomeColumn("train_test", "Full-shot error", "percent", 1_281_167),
+    OutcomeColumn("train-nperclass-30_test", "30-shot error", "percent", 30_000),
+    OutcomeColumn("train-balsbst-ntrain0.01_test", "1 % error", "percent", 12_811),
+    OutcomeColumn("train-nperclass-5_test", "5-shot error", "percent", 5_000),
+    OutcomeColumn("train-nperclass-3_test", "3-shot error", "percent", 3_000),
 )
 OUTCOMES = {outcome.column: outcome for outcome in (*COMPONENTS, *ERRORS)}
 TREE_OUTCOMES = ("approx", "usability", "probe_gen", "enc_gen", "train_test", "train-nperclass-3_test")  # Table 6
@@ -175,7 +175,7 @@ class Estimate:
 FIELDS = tuple(field.name for field in fields(Estimate))
 
 
-def records(estimates: Iterable[Estimate]) -> list[dict[str, object]]:
+def list_estimates(estimates: Iterable[Estimate]) -> list[dict[str, object]]:
     """Plain records, one an estimate, for JSON: Python numbers, None where there is none."""
     return [{name: _plain(value) for name, value in asdict(estimate).items()} for estimate in estimates]
 
@@ -191,6 +191,6 @@ def estimates_frame(estimates: Sequence[Estimate]) -> pd.DataFrame:
     """One row an estimate, one column a field of :class:`Estimate`; numbers are float64, missing ones NaN."""
     import pandas as pd
 
-    frame = pd.DataFrame(records(estimates), columns=list(FIELDS))
+    frame = pd.DataFrame(list_estimates(estimates), columns=list(FIELDS))
     numbers = [field.name for field in fields(Estimate) if "float" in str(field.type)]
     return frame.astype(dict.fromkeys(numbers, "float64"))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import QueryError, counted
-from ..optional import requires_extra
+from ..errors import QueryError, format_count
+from ..optional import require_extra
 from .columns import Estimate
-from .linear import OlsFit, design_of, fit_ols
+from .linear import OlsFit, build_design, fit_ols
 from .table import StudyTable, require_columns
 
-with requires_extra("study", needed_for="A study"):
+with require_extra("study", needed_for="A study"):
     import pandas as pd
 
 CORE_COLUMNS = (
@@ -71,7 +71,7 @@ class ControlledEffect:
         return pd.Series(changes, dtype="float64", name=self.outcome)
 
 
-def controlled_groups(
+def find_controlled_groups(
     table: StudyTable, varied: Sequence[str], *, among: Collection[str] | None = None
 ) -> pd.DataFrame:
     """Groups of encoders that are equal in all core columns but the varied ones, of which at least one varies.
@@ -139,7 +139,7 @@ def controlled_effect(
     if as_the_paper_did:
         frame = frame.loc[frame.index.repeat(frame["n_varying"])]
     n_encoders = int(frame.index.nunique())
-    design = design_of(
+    design = build_design(
         frame,
         log=[treatment] if is_number else [],
         categorical=["group"] if is_number else ["group", treatment],
@@ -194,14 +194,15 @@ def _used_rows(
         values = values.mask(table.why_missing[treatment] == "not applicable", "not applicable")
     measured = table.frame[outcome].notna()
     usable = measured & values.notna()
-    groups = controlled_groups(table, together, among=table.frame.index[usable])
+    groups = find_controlled_groups(table, together, among=table.frame.index[usable])
     groups[treatment] = values[groups.index] if is_number else values[groups.index].astype(str)
     groups[outcome] = table.frame.loc[groups.index, outcome]
     frame = groups[groups.groupby("group")[treatment].transform("nunique") > 1]
     if frame.empty:
         also = f" and {', '.join(together[1:])}" if len(together) > 1 else ""
         raise QueryError(
-            f"{treatment} varies in no group of the {counted(int(usable.sum()), 'encoder')} with it and {outcome}: no "
+            f"{treatment} varies in no group of the {format_count(int(usable.sum()), 'encoder')} with it and "
+            f"{outcome}: no "
             f"two are equal in every core choice but {treatment}{also}; expected such a pair, so add encoders or let "
             "more columns vary."
         )
@@ -221,5 +222,5 @@ def _unit(table: StudyTable, outcome: str) -> str:
 def _with_repeats(estimate: Estimate, n_encoders: int) -> Estimate:
     if estimate.n == n_encoders:
         return estimate
-    repeated = f"{counted(estimate.n, 'row')} of {counted(n_encoders, 'encoder')}"
+    repeated = f"{format_count(estimate.n, 'row')} of {format_count(n_encoders, 'encoder')}"
     return replace(estimate, note=f"{repeated}; {estimate.note}" if estimate.note else repeated)

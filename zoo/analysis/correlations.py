@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..errors import QueryError, counted
-from ..optional import requires_extra
+from ..errors import QueryError, format_count
+from ..optional import require_extra
 from .columns import Estimate
 
-with requires_extra("study", needed_for="A comparison of two measurements"):
+with require_extra("study", needed_for="A comparison of two measurements"):
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class PairedComparison:
     n: int
 
 
-def paired_comparison(
+def compare_pairs(
     differences: pd.Series[float],
     *,
     term: str,
@@ -68,7 +68,7 @@ def paired_comparison(
     if wrong := int((~np.isfinite(values)).sum()):
         raise QueryError(f"{wrong} of {n} differences of {term} are missing or infinite; leave these pairs out first.")
     sd = float(values.std(ddof=1))
-    if never_varies(values):
+    if is_constant(values):
         raise QueryError(f"All {n} differences of {term} are {values[0]:g}, expected some spread to judge them by.")
     t_test = stats.ttest_1samp(values, 0.0)
     label = Estimate(term=term, n=n, outcome=outcome, unit=unit)
@@ -87,7 +87,7 @@ def paired_comparison(
     )
 
 
-def pair_estimates(
+def list_pair_estimates(
     differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
 ) -> list[Estimate]:
     """The difference of every pair, without an interval; the index holds the terms, such as ids of encoders."""
@@ -97,7 +97,7 @@ def pair_estimates(
     ]
 
 
-def correlations(
+def correlate_columns(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:
     """Pearson's r and Kendall's tau-b of two columns, of the rows that have both (five at least).
@@ -108,10 +108,12 @@ def correlations(
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
     if n < FEWEST_ENCODERS:
-        raise QueryError(f"A correlation ({term}) has {counted(n, 'row')}, expected at least 5; measure more encoders.")
+        raise QueryError(
+            f"A correlation ({term}) has {format_count(n, 'row')}, expected at least 5; measure more encoders."
+        )
     for name, values in pairs.items():
-        if never_varies(values):
-            raise QueryError(f"The {name} column of a correlation ({term}) never varies over {counted(n, 'row')}.")
+        if is_constant(values):
+            raise QueryError(f"The {name} column of a correlation ({term}) never varies over {format_count(n, 'row')}.")
     pearson = stats.pearsonr(pairs["first"], pairs["second"])
     tau = stats.kendalltau(pairs["first"], pairs["second"])
     low, high = _kendall_interval(float(tau.statistic), n)
@@ -128,7 +130,7 @@ def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
     return (abs(value) if sign == 0 else sign * value) >= HIGH
 
 
-def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
+def correlate_leaving_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
     """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     if len(pairs) < FEWEST_ENCODERS:
@@ -136,13 +138,13 @@ def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Serie
     without = {}
     for row in pairs.index:
         rest = pairs.drop(index=row)
-        if any(never_varies(rest[name]) for name in rest):
+        if any(is_constant(rest[name]) for name in rest):
             raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
         without[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
     return pd.Series(without, dtype="float64", name="r")
 
 
-def never_varies(values: pd.Series[float] | NDArray[Any]) -> bool:
+def is_constant(values: pd.Series[float] | NDArray[Any]) -> bool:
     """True if all values are the same but for rounding: a test of their spread would divide by about 0."""
     column = np.asarray(values, dtype=float)
     return len(column) == 0 or bool(np.ptp(column) <= _ROUNDING * np.abs(column).max())
@@ -165,7 +167,7 @@ def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Est
     if len(set(codes)) < 2 or len(set(codes)) == len(codes):  # clustering then says nothing, or nothing new
         return None
     fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    method = f"mean, standard errors clustered in {counted(len(set(codes)), 'group')}"
+    method = f"mean, standard errors clustered in {format_count(len(set(codes)), 'group')}"
     return mean.with_value(mean.value, fit.conf_int(alpha=_LEVEL)[0], p=fit.pvalues[0], method=method)
 
 
@@ -191,11 +193,11 @@ class Resampling:
             codes = np.unique([str(of.get(row)) for row in rows], return_inverse=True)[1]
             n_clusters = int(codes.max()) + 1
             if n_clusters >= FEWEST_CLUSTERS:
-                return drawn_counts(n_clusters, self.n_resamples, self.seed)[:, codes], f"{n_clusters} clusters"
-        return drawn_counts(len(rows), self.n_resamples, self.seed), "encoders"
+                return draw_counts(n_clusters, self.n_resamples, self.seed)[:, codes], f"{n_clusters} clusters"
+        return draw_counts(len(rows), self.n_resamples, self.seed), "encoders"
 
 
-def pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
+def compute_pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
     """Pearson's r of each sample; columns of shape (n,) or (n_resamples, n)."""
     total = counts.sum(axis=1, keepdims=True)
     dx, dy = (one - (counts * one).sum(axis=1, keepdims=True) / total for one in (_scaled(x), _scaled(y)))
@@ -203,21 +205,21 @@ def pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
     return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > _ROUNDING, one, 0.0) for one in variances))
 
 
-def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
+def compute_spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
     """Spearman's rho of each sample: ranks are counts of drawn rows below, and half of those that are equal."""
     below = ((one[:, None] < one) + 0.5 * (one[:, None] == one) for one in (x, y))  # (n, n)
     ranks_x, ranks_y = (counts @ one for one in below)  # (n_resamples, n)
-    return pearson(ranks_x, ranks_y, counts)
+    return compute_pearson(ranks_x, ranks_y, counts)
 
 
-def signs_of(values: Floats) -> Floats:
+def compute_pair_signs(values: Floats) -> Floats:
     """Which of two rows is higher, shape (n, n)."""
     return np.sign(values[:, None] - values)
 
 
-def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) -> Floats:
+def compute_kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) -> Floats:
     """Kendall's tau-b of each sample, over the pairs that a mask (n, n) admits; copies of one row are ties."""
-    signs = [signs_of(one) for one in (x, y)]
+    signs = [compute_pair_signs(one) for one in (x, y)]
     if mask is not None:
         signs = [one * mask for one in signs]
     concordant, *untied = (
@@ -227,9 +229,9 @@ def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) ->
 
 
 RESAMPLED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
-    "Pearson": pearson,
-    "Spearman": spearman,
-    "Kendall": kendall,
+    "Pearson": compute_pearson,
+    "Spearman": compute_spearman,
+    "Kendall": compute_kendall,
 }
 
 
@@ -244,7 +246,7 @@ def _ratio(numerator: Floats, first: Floats, second: Floats) -> Floats:
     return ratio
 
 
-def percentiles(spread: Floats) -> tuple[float | None, float | None]:
+def compute_middle_interval(spread: Floats) -> tuple[float | None, float | None]:
     """The middle 95 % of a statistic over samples; none if it exists in fewer than half of them."""
     known = spread[np.isfinite(spread)]
     if len(known) < _LEAST_DEFINED * len(spread):
@@ -254,7 +256,7 @@ def percentiles(spread: Floats) -> tuple[float | None, float | None]:
 
 
 @lru_cache(maxsize=32)  # many columns have the same rows
-def drawn_counts(n: int, n_resamples: int, seed: int) -> Floats:
+def draw_counts(n: int, n_resamples: int, seed: int) -> Floats:
     """How often each of n units is drawn, shape (n_resamples, n)."""
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
     counts.flags.writeable = False
@@ -273,10 +275,10 @@ class Resamples:
     draws: Floats  # (1 + n_resamples, n_draws)
 
 
-def resamples(n_encoders: int, n_draws: int, *, n_resamples: int, seed: int = 0) -> Resamples:
+def draw_resamples(n_encoders: int, n_draws: int, *, n_resamples: int, seed: int = 0) -> Resamples:
     """Everything once, and resamples of both."""
     counts = [
-        np.concatenate([np.ones((1, n)), drawn_counts(n, n_resamples, 2 * seed + place)])
+        np.concatenate([np.ones((1, n)), draw_counts(n, n_resamples, 2 * seed + place)])
         for place, n in enumerate((n_encoders, n_draws))
     ]
     return Resamples(encoders=counts[0], draws=counts[1])
@@ -287,23 +289,23 @@ def order(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
 
     A score that gives all encoders the same value has 0. The first value is of all encoders and draws.
 
-    >>> everything = resamples(3, 1, n_resamples=0)
+    >>> everything = draw_resamples(3, 1, n_resamples=0)
     >>> order(np.array([[3.0, 2.0, 1.0]]), np.array([[10.0, 20.0, 30.0]]), everything)
     array([1.])
     """
     by_draw = np.stack(
-        [kendall(score, -error, counts.encoders) for score, error in zip(scores, errors, strict=True)], axis=1
+        [compute_kendall(score, -error, counts.encoders) for score, error in zip(scores, errors, strict=True)], axis=1
     )
     return _mean_over_draws(np.nan_to_num(by_draw), counts)
 
 
-def regret(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
+def compute_regret(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
     """The true error of the encoder with the highest score less that of the best one, a mean over draws.
 
     Parameters and shapes as of :func:`order`; in the unit of the errors, 0 or more, lower is better.
 
-    >>> everything = resamples(3, 1, n_resamples=0)
-    >>> regret(np.array([[3.0, 3.0, 1.0]]), np.array([[10.0, 20.0, 30.0]]), everything)  # one of the first two
+    >>> everything = draw_resamples(3, 1, n_resamples=0)
+    >>> compute_regret(np.array([[3.0, 3.0, 1.0]]), np.array([[10.0, 20.0, 30.0]]), everything)  # one of the first two
     array([5.])
     """
     is_drawn = counts.encoders > 0  # (1 + n_resamples, n_encoders)
@@ -318,13 +320,13 @@ def regret(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
 
 def estimate_of(values: Floats, label: Estimate) -> Estimate:
     """The first of the values with the middle 95 % of the others, under a label; the interval holds the value."""
-    low, high = percentiles(values[1:]) if len(values) > 1 else (None, None)
+    low, high = compute_middle_interval(values[1:]) if len(values) > 1 else (None, None)
     if low is None or high is None:
         return label.with_value(values[0])
     return label.with_value(values[0], (min(low, float(values[0])), max(high, float(values[0]))))
 
 
-def mean_of(values: Sequence[Floats]) -> Floats:
+def average_data_sets(values: Sequence[Floats]) -> Floats:
     """The mean over data sets, which are not drawn."""
     return np.asarray(np.mean(values, axis=0))
 

@@ -12,12 +12,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .columns import COMPONENTS, OUTCOMES, Estimate
-from .linear import adjusted, design_of, fit_ols
+from .linear import adjust_discovery_rates, build_design, fit_ols
 from .table import StudyTable, require_columns
 
-with requires_extra("study", needed_for="A comparison of groups"):
+with require_extra("study", needed_for="A comparison of groups"):
     import numpy as np
     import pandas as pd
     from scipy import stats
@@ -31,7 +31,7 @@ _WORDS = {"projection1_arch": "projector", "projection2_arch": "projector"}  # o
 NONE = "none"  # value of a column where it is missing
 
 
-def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
+def estimate_group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
     """Mean of an outcome in each group of the column ``by``, lowest first, with Student's 95 % interval."""
     return tuple(
         sorted(
@@ -41,7 +41,7 @@ def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...
     )
 
 
-def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
+def compare_group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
     """Difference of the means of each two groups, by Welch's test; the group with the higher mean comes first.
 
     ``p_adjusted`` is the false-discovery rate over all pairs that can be tested: groups of two encoders that vary.
@@ -56,10 +56,10 @@ def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimat
         _difference(first, second, groups, table.column(outcome).unit, outcome)
         for first, second in combinations(ordered, 2)
     ]
-    return tuple(adjusted(differences, family=f"{outcome} by pairs of {by}"))
+    return tuple(adjust_discovery_rates(differences, family=f"{outcome} by pairs of {by}"))
 
 
-def adjusted_differences(
+def estimate_adjusted_differences(
     table: StudyTable,
     outcome: str,
     by: str,
@@ -80,7 +80,7 @@ def adjusted_differences(
     values = [name for name in fixed if name not in numbers]
     rows = table.complete(outcome, by, *numbers)
     filled = rows.assign(**{name: _as_values(rows[name], (missing or {}).get(name, NONE)) for name in values})
-    design = design_of(
+    design = build_design(
         filled,
         numeric=[name for name in numbers if name not in logged],
         log=[name for name in numbers if name in logged],
@@ -134,42 +134,42 @@ def _as_values(cells: pd.Series[Any], missing: str) -> pd.Series[Any]:
     return cells.astype(object).where(cells.notna(), missing).astype(str)
 
 
-def ordered(frame: pd.DataFrame, by: str) -> pd.DataFrame:
+def sort_by_error(frame: pd.DataFrame, by: str) -> pd.DataFrame:
     """Rows that have an error or risk, lowest first, ties by id."""
     return frame.dropna(subset=[by]).sort_index().sort_values(by, kind="stable")
 
 
-def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFrame:
+def select_best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFrame:
     """The best rows, rounded up to whole encoders, so that there is always one; best first, rows without ``by`` left
     out.
     """
-    rows = ordered(frame, by)
-    return rows.head(n_best(len(rows), fraction))
+    rows = sort_by_error(frame, by)
+    return rows.head(count_best(len(rows), fraction))
 
 
-def best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -> pd.DataFrame:
+def select_best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -> pd.DataFrame:
     """The best row of each group, in the order of the groups; rows without a group are left out."""
     columns = [groups] if isinstance(groups, str) else list(groups)
-    best: pd.DataFrame = ordered(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
+    best: pd.DataFrame = sort_by_error(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
     return best.sort_values(columns, kind="stable")
 
 
-def best_fraction_of_each(frame: pd.DataFrame, groups: str, *, by: str, fraction: float) -> pd.DataFrame:
+def select_best_fractions(frame: pd.DataFrame, groups: str, *, by: str, fraction: float) -> pd.DataFrame:
     """The best fraction of each group, rounded up, in the order of the groups; rows without a group are left out."""
-    parts = [best_fraction(group, by=by, fraction=fraction) for _, group in frame.groupby(groups)]
+    parts = [select_best_fraction(group, by=by, fraction=fraction) for _, group in frame.groupby(groups)]
     return pd.concat(parts) if parts else frame.iloc[:0]
 
 
-def n_best(n: int, fraction: float) -> int:
+def count_best(n: int, fraction: float) -> int:
     """How many encoders the best fraction of n are.
 
-    >>> n_best(145, 0.2), n_best(7, 0.1), n_best(0, 0.2)
+    >>> count_best(145, 0.2), count_best(7, 0.1), count_best(0, 0.2)
     (29, 1, 0)
     """
     return math.ceil(n * fraction - 1e-9)  # 0.2 * 145 is a little more than 29 in binary
 
 
-def risks_of_best(
+def estimate_risks_of_best(
     table: StudyTable,
     settings: Sequence[str],
     components: Sequence[str],
@@ -186,7 +186,7 @@ def risks_of_best(
     rows = table.complete(*settings, *components).sort_index()
     if len(rows) < 5:
         raise QueryError(f"{len(rows)} encoders have all of {', '.join(settings)} and the components, expected 5.")
-    k = len(best_fraction(rows, by=settings[0], fraction=fraction))
+    k = len(select_best_fraction(rows, by=settings[0], fraction=fraction))
     errors, values = rows[list(settings)].to_numpy(), rows[list(components)].to_numpy()  # (n, settings), (n, parts)
     draws = np.random.default_rng(seed).integers(len(rows), size=(n_resamples, len(rows)))
     means, spread = [], []

@@ -2,8 +2,8 @@
 
 XGBoost with SHAP values (Dubois et al. 2023, Appendix C.4, Tables 3 and 6, Figures 7, 17 and 18), by stored settings.
 The paper compares the squared mean of 30 fold errors with the variance, which is optimistic with five encoders a fold;
-the pooled out-of-fold R2 is not. Settings were tuned on the same encoders: :func:`nested_variance` measures that
-optimism. SHAP values describe what trees rely on; they are no causal effects.
+the pooled out-of-fold R2 is not. Settings were tuned on the same encoders: :func:`estimate_nested_variance` measures
+that optimism. SHAP values describe what trees rely on; they are no causal effects.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import QueryError, counted
-from ..optional import requires_extra
+from ..errors import QueryError, format_count
+from ..optional import require_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
 from .trees import (
     Array,
-    Sample,
     Search,
-    drawn_folds,
-    explained_by_fold,
-    explained_pooled,
-    fold_errors,
-    named_features,
-    others,
-    out_of_fold,
-    pooled_interval,
-    predictions_key,
-    sample_of,
-    searched_all,
-    stored_predictions,
-    trained,
-    tuned_parameters,
+    TreeSample,
+    compute_fold_errors,
+    compute_pooled_r2,
+    compute_r2_by_fold,
+    describe_tree_features,
+    draw_folds,
+    hash_predictions,
+    iterate_searches,
+    list_rows_outside,
+    predict_out_of_fold,
+    read_stored_predictions,
+    read_tuned_parameters,
+    resample_pooled_r2,
+    select_sample,
+    train_trees,
 )
 
-with requires_extra("study", needed_for="The importance of design choices"):
+with require_extra("study", needed_for="The importance of design choices"):
     import numpy as np
     import pandas as pd
     from scipy import stats
@@ -132,16 +132,16 @@ def explained_variance(
     ----------
     Dubois et al. 2023, Table 6.
     """
-    sample = sample_of(table, outcome, features, n_least=n_folds)
-    settings = tuned_parameters(outcome, features) if parameters is None else parameters
-    divisions = [drawn_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
-    predictions = stored_predictions(predictions_key(sample, settings, divisions, seed))
+    sample = select_sample(table, outcome, features, n_least=n_folds)
+    settings = read_tuned_parameters(outcome, features) if parameters is None else parameters
+    divisions = [draw_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
+    predictions = read_stored_predictions(hash_predictions(sample, settings, divisions, seed))
     if predictions is None:
-        predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
+        predictions = predict_out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
     return _explained(sample, outcome, features, divisions, predictions, seed)
 
 
-def nested_variance(
+def estimate_nested_variance(
     table: StudyTable,
     outcome: str,
     *,
@@ -155,13 +155,13 @@ def nested_variance(
 
     It takes a search for each fold, ``n_workers`` of them at a time in processes.
     """
-    sample = sample_of(table, outcome, features, n_least=2 * n_folds)
-    folds = drawn_folds(sample.n, n_folds, seed=seed, draw=1)
+    sample = select_sample(table, outcome, features, n_least=2 * n_folds)
+    folds = draw_folds(sample.n, n_folds, seed=seed, draw=1)
     searches = [
         Search(
-            sample=sample.only(others(sample.n, fold)),
+            sample=sample.only(list_rows_outside(sample.n, fold)),
             outcome=outcome,
-            features=named_features(features),
+            features=describe_tree_features(features),
             n_trials=n_trials,
             n_folds=10,
             seed=seed,
@@ -169,8 +169,8 @@ def nested_variance(
         for fold in folds
     ]
     predictions = np.empty((1, sample.n))
-    for fold, search, tuned in zip(folds, searches, searched_all(searches, n_workers), strict=True):
-        booster = trained(search.sample, tuned.parameters, seed=seed)
+    for fold, search, tuned in zip(folds, searches, iterate_searches(searches, n_workers), strict=True):
+        booster = train_trees(search.sample, tuned.parameters, seed=seed)
         predictions[0, fold] = booster.predict(sample.matrix(fold))
     return _explained(sample, outcome, features, [folds], predictions, seed)
 
@@ -193,10 +193,10 @@ def tree_importance(
     Lundberg and Lee 2017, A Unified Approach to Interpreting Model Predictions.
     Dubois et al. 2023, Figures 7, 17 and 18.
     """
-    sample = sample_of(table, outcome, features)
+    sample = select_sample(table, outcome, features)
     _require_something_to_learn(sample, outcome)
-    settings = tuned_parameters(outcome, features) if parameters is None else parameters
-    model = trained(sample, settings, seed=seed)
+    settings = read_tuned_parameters(outcome, features) if parameters is None else parameters
+    model = train_trees(sample, settings, seed=seed)
     credit = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # those of shap.TreeExplainer
     shares = pd.DataFrame(
         credit[:, :-1], index=sample.values.index, columns=sample.values.columns, dtype="float64"
@@ -204,7 +204,7 @@ def tree_importance(
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
         outcome=outcome,
-        features=named_features(features),
+        features=describe_tree_features(features),
         shap=shares,
         base=float(credit[0, -1]),
         values=sample.values,
@@ -215,7 +215,7 @@ def tree_importance(
 
 
 def _explained(
-    sample: Sample,
+    sample: TreeSample,
     outcome: str,
     features: str | Sequence[str],
     divisions: Sequence[Sequence[Array]],
@@ -223,15 +223,18 @@ def _explained(
     seed: int,
 ) -> ExplainedVariance:
     errors = np.concatenate(
-        [fold_errors(sample.y, predicted, folds) for predicted, folds in zip(predictions, divisions, strict=True)]
+        [
+            compute_fold_errors(sample.y, predicted, folds)
+            for predicted, folds in zip(predictions, divisions, strict=True)
+        ]
     )
-    low, high = pooled_interval(sample.y, predictions, seed=seed)
+    low, high = resample_pooled_r2(sample.y, predictions, seed=seed)
     encoders = sample.values.index
     return ExplainedVariance(
         outcome=outcome,
-        features=named_features(features),
-        by_fold=explained_by_fold(errors, sample.y),
-        pooled=explained_pooled(sample.y, predictions),
+        features=describe_tree_features(features),
+        by_fold=compute_r2_by_fold(errors, sample.y),
+        pooled=compute_pooled_r2(sample.y, predictions),
         pooled_ci_low=low,
         pooled_ci_high=high,
         n=sample.n,
@@ -243,7 +246,7 @@ def _explained(
     )
 
 
-def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: int) -> tuple[Estimate, ...]:
+def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: TreeSample, *, seed: int) -> tuple[Estimate, ...]:
     sizes = shares.abs().to_numpy()  # (n, n_features)
     counts = np.random.default_rng([seed, sample.n]).multinomial(sample.n, np.full(sample.n, 1 / sample.n), size=1000)
     low, high = np.percentile(counts @ sizes / sample.n, [2.5, 97.5], axis=0)
@@ -256,7 +259,7 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
     )
 
 
-def _require_something_to_learn(sample: Sample, outcome: str) -> None:
+def _require_something_to_learn(sample: TreeSample, outcome: str) -> None:
     if sample.n < FEWEST:
         raise QueryError(
             f"Only {sample.n} of the encoders have {outcome}, expected at least {FEWEST} to train trees on; "
@@ -269,7 +272,7 @@ def _require_something_to_learn(sample: Sample, outcome: str) -> None:
         )
 
 
-def level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
+def estimate_level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
     """Mean SHAP value of a feature for encoders with some of its values (``levels``), minus that for all others.
 
     In the outcome's unit; negative lowers the risk. A missing value counts as another one.
@@ -317,11 +320,11 @@ def _difference(importance: Importance, term: str, first: Array, second: Array) 
         unit=STUDY_COLUMNS[importance.outcome].unit,
         outcome=importance.outcome,
         method="difference of mean SHAP values",
-        note=f"{len(first)} against {counted(len(second), 'encoder')}",
+        note=f"{len(first)} against {format_count(len(second), 'encoder')}",
     )
 
 
-def subsampled(
+def iterate_subsampled_trees(
     table: StudyTable,
     outcome: str,
     *,
@@ -339,7 +342,7 @@ def subsampled(
         yield tree_importance(part, outcome, features=features, parameters=parameters, seed=seed)
 
 
-def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
+def average_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
     """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
     shap, values = _shap_of(importance, feature), importance.values[feature].astype(object)
     known = values[values.notna()].astype(str)
@@ -352,10 +355,10 @@ def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
     return tuple(sorted(means, key=lambda one: (one.value or 0.0, one.term)))
 
 
-def direction(effect: Estimate, *, mean: float) -> Direction:
+def describe_direction(effect: Estimate, *, mean: float) -> Direction:
     """A difference of mean SHAP values in words; below 1 % of the outcome's mean absolute value it is little.
 
-    >>> direction(Estimate(term="z_dim", value=-0.5, n=9, unit="percentage points"), mean=6.0)
+    >>> describe_direction(Estimate(term="z_dim", value=-0.5, n=9, unit="percentage points"), mean=6.0)
     'lowers'
     """
     if effect.value is None or abs(effect.value) < LITTLE * mean:

@@ -116,10 +116,10 @@ class ImageNetBudget:
         return f"{a_class}, as are {self.n_labels:,} labels of ImageNet's {N_CLASSES:,} classes."
 
 
-def imagenet_budget(n_labels: int, n_classes: int) -> ImageNetBudget:
+def translate_to_imagenet(n_labels: int, n_classes: int) -> ImageNetBudget:
     """Translates a budget by labels per class; QueryError below one label per class, or below two classes.
 
-    >>> imagenet_budget(2_000, 20).n_labels, imagenet_budget(5_000, 2).n_labels
+    >>> translate_to_imagenet(2_000, 20).n_labels, translate_to_imagenet(5_000, 2).n_labels
     (100000, 1281167)
     """
     if n_classes < 2:
@@ -137,7 +137,7 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 
-def labels_per_class(n_labels: int, n_classes: int) -> str:
+def describe_labels_per_class(n_labels: int, n_classes: int) -> str:
     """How many labels each class has, in words."""
     short = f"{n_labels / n_classes:,.4g}"
     return f"{short} label{'s' * (short != '1')} per class"
@@ -186,7 +186,7 @@ def predict_error(curve: Curve, n_labels: int) -> PredictedError | None:
     return PredictedError(n_labels, error, "interpolated", (measured[above - 1], measured[above]))
 
 
-def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | None:
+def estimate_held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | None:
     """How wrong predictions like that at ``n_labels`` were for settings whose measurement was left out.
 
     Each setting next to ``n_labels`` that has neighbours on both sides is left out, and the worse result counts; in the
@@ -203,7 +203,7 @@ def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | Non
     return max(results, key=lambda result: result.mean_absolute_error) if complete else None
 
 
-def noise_of(curve: Curve, predicted: PredictedError, held_out: HeldOutError | None) -> Noise | None:
+def estimate_noise(curve: Curve, predicted: PredictedError, held_out: HeldOutError | None) -> Noise | None:
     """How uncertain a prediction is, see the head of this module; None where its misses are unknown."""
     share = predicted.error / 100
     images = 100 * math.sqrt(share * (1 - share) / N_VALIDATION_IMAGES)
@@ -213,15 +213,18 @@ def noise_of(curve: Curve, predicted: PredictedError, held_out: HeldOutError | N
         return None
     if predicted.kind == "interpolated":  # the trial is at least as hard
         return Noise(images, held_out.root_mean_square)
-    scale = amplification(predicted.basis, predicted.n_labels) / amplification(held_out.basis, held_out.predicted)
+    scale = compute_amplification(predicted.basis, predicted.n_labels) / compute_amplification(
+        held_out.basis, held_out.predicted
+    )
     law = _floor_law(curve, predicted.n_labels) - predicted.error
     return Noise(images, scale * held_out.root_mean_square, scale, law)
 
 
-def amplification(settings: Sequence[int], n_labels: int) -> float:
+def compute_amplification(settings: Sequence[int], n_labels: int) -> float:
     """By how much the parabola through three settings multiplies independent noise of their log errors.
 
-    >>> round(amplification((3_000, 5_000, 12_811), 1_000), 1), amplification((3_000, 5_000, 12_811), 3_000)
+    >>> settings = 3_000, 5_000, 12_811
+    >>> round(compute_amplification(settings, 1_000), 1), compute_amplification(settings, 3_000)
     (10.1, 1.0)
     """
     x, at = [-(n**-EXPONENT) for n in settings], -(n_labels**-EXPONENT)
@@ -229,12 +232,12 @@ def amplification(settings: Sequence[int], n_labels: int) -> float:
     return math.hypot(*weights)
 
 
-def rank_odds(
+def simulate_ranks(
     errors: Sequence[float], noises: Sequence[Noise], *, n_draws: int = 2_000, seed: int = 0
 ) -> list[RankOdds]:
     """Which ranks encoders may have, by drawing their errors (percent) from normal distributions; in their order.
 
-    >>> near, far = rank_odds([20.0, 30.0], [Noise(0.2), Noise(0.2)])
+    >>> near, far = simulate_ranks([20.0, 30.0], [Noise(0.2), Noise(0.2)])
     >>> (near.lowest, near.highest, near.best), (far.lowest, far.highest, far.ties_with_first)
     ((1, 1, 1.0), (2, 2, False))
     """

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import Missing
 from ..errors import QueryError
 from ..evaluation.label_free.catalogue import clid, w_clid
-from ..files import shipped_only
-from ..optional import requires_extra
-from ..results.rows import errata, read_rows, without_wrong
-from ..results.tables import study_facts
+from ..files import use_shipped_only
+from ..optional import require_extra
+from ..results.rows import drop_wrong_rows, errata, read_rows
+from ..results.tables import list_study_facts
 from ..results.values import PUBLISHED_SOURCE, Row
 from ..results.vocabulary import LABEL_FREE_METRICS
 from .columns import ERRORS, STUDY_COLUMNS
-from .table import FEWEST, StudyTable, table_of
+from .table import FEWEST, StudyTable, build_table
 
-with requires_extra("study", needed_for="A study of metrics"):
+with require_extra("study", needed_for="A study of metrics"):
     import numpy as np
     import pandas as pd
 
@@ -54,7 +54,7 @@ TOLD: Mapping[Direction, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Population:
+class MetricPopulation:
     """Encoders with metrics and accuracies on one data set."""
 
     name: str
@@ -77,12 +77,12 @@ class Population:
     def predictors(self) -> pd.DataFrame:
         """Metrics turned so that more is better, those that at least 5 encoders have."""
         enough = [name for name in self.values if self.values[name].notna().sum() >= FEWEST]
-        return pd.DataFrame({name: directed(self.values[name]) for name in enough}, index=self.values.index)
+        return pd.DataFrame({name: direct_upwards(self.values[name]) for name in enough}, index=self.values.index)
 
     @property
     def choosers(self) -> list[str]:
         """The predictors that say which encoder is better."""
-        return [str(name) for name in self.predictors if direction_of(str(name)) != "none"]
+        return [str(name) for name in self.predictors if get_direction(str(name)) != "none"]
 
     @property
     def objectives(self) -> pd.Series[str]:
@@ -90,7 +90,7 @@ class Population:
         known = self.facts.frame["objective"].reindex(self.values.index)
         return known.fillna("unknown").astype(str)
 
-    def only(self, encoders: Iterable[str], *, name: str, because: str) -> Population:
+    def only(self, encoders: Iterable[str], *, name: str, because: str) -> MetricPopulation:
         """The same population with these encoders only."""
         chosen = self.values.index[self.values.index.isin(list(encoders))]
         gone = len(self) - len(chosen)
@@ -104,11 +104,11 @@ class Population:
         )
 
 
-def direction_of(metric: str) -> Direction:
+def get_direction(metric: str) -> Direction:
     """Which way a metric points, as its paper reads it.
 
-    >>> direction_of("rankme"), direction_of("uniformity"), direction_of("alpha_req"), direction_of("neural_collapse")
-    ('more', 'less', '1', 'none')
+    >>> [get_direction(metric) for metric in ("rankme", "uniformity", "alpha_req", "neural_collapse")]
+    ['more', 'less', '1', 'none']
     """
     if metric == _BEST_AT_1:
         return "1"
@@ -127,21 +127,21 @@ def needs_labels(metric: str) -> bool:
     return metric == W_CLID if known is None else known.needs in ("labelled", "source and target")
 
 
-def title_of(metric: str) -> str:
+def get_metric_title(metric: str) -> str:
     """The words for a metric.
 
-    >>> title_of("lidar"), title_of("clid")
+    >>> get_metric_title("lidar"), get_metric_title("clid")
     ('LiDAR', 'CLID')
     """
     known = LABEL_FREE_METRICS.get(metric)
     return _TITLES.get(metric, metric) if known is None else known.title
 
 
-def unit_of(metric: str) -> str:
+def get_metric_unit(metric: str) -> str:
     """The unit of a metric; empty if it has none.
 
-    >>> unit_of("lidar"), unit_of("rotation_accuracy"), unit_of("clid"), unit_of("w_clid")
-    ('dimensions', '%', '', '%')
+    >>> [get_metric_unit(metric) for metric in ("lidar", "rotation_accuracy", "clid", "w_clid")]
+    ['dimensions', '%', '', '%']
     """
     known = LABEL_FREE_METRICS.get(metric)
     if known is None:
@@ -149,19 +149,19 @@ def unit_of(metric: str) -> str:
     return {"dimensionless": "", "percent": "%"}.get(known.unit, known.unit)
 
 
-def directed(values: pd.Series[float]) -> pd.Series[float]:
+def direct_upwards(values: pd.Series[float]) -> pd.Series[float]:
     """A metric turned so that more is better; the name of the column says which metric it is.
 
-    >>> directed(pd.Series([0.5, 2.0], name="alpha_req")).tolist()
+    >>> direct_upwards(pd.Series([0.5, 2.0], name="alpha_req")).tolist()
     [-0.5, -1.0]
     """
-    direction = direction_of(str(values.name))
+    direction = get_direction(str(values.name))
     if direction == "1":
         return -(values - 1).abs()
     return -values if direction == "less" else values
 
 
-def published_population(table: StudyTable) -> Population:
+def load_published_population(table: StudyTable) -> MetricPopulation:
     """The encoders of the study table with statistics of their features on ImageNet-1K, and errors by labels."""
     frame = table.frame
     values = pd.DataFrame({name: frame[column] for name, column in STATISTIC_COLUMNS.items()}, index=frame.index)
@@ -170,26 +170,26 @@ def published_population(table: StudyTable) -> Population:
     return _population_of(PUBLISHED, "imagenet-1k", values, accuracies, table)
 
 
-def resnets_of(population: Population) -> Population:
+def select_resnet50s(population: MetricPopulation) -> MetricPopulation:
     """The ResNet-50s, of which architecture and dimensions are the same."""
     frame = population.facts.frame
     resnets = frame.index[frame["architecture_exact"] == "resnet50"]
     return population.only(resnets, name=RESNETS, because="not a ResNet-50")
 
 
-def population_of(
+def build_population(
     name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
-) -> Population:
+) -> MetricPopulation:
     """A population of given values; encoders without the first accuracy, the oracle, or any metric are left out."""
     return _population_of(name, dataset, values, accuracies, facts)
 
 
-def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
+def find_hyperparameter_groups(population: MetricPopulation, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
     """By choice, the groups of encoders that differ in that choice alone: by encoder, the id of the group's first one.
 
     Columns that have to change with a choice may. Choices that vary in no group are left out.
     """
-    from .controlled import VARIED_TOGETHER, controlled_groups
+    from .controlled import VARIED_TOGETHER, find_controlled_groups
 
     by_choice = {}
     for treatment in treatments:
@@ -197,7 +197,7 @@ def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> 
         facts = population.facts
         known = facts.frame.index[facts.why_missing[treatment] != "not published"]
         among = [encoder for encoder in population.values.index if encoder in known]
-        groups = controlled_groups(facts, together, among=among)
+        groups = find_controlled_groups(facts, together, among=among)
         levels = facts.frame[treatment].astype(object).fillna("not applicable")[groups.index]
         varying = levels.astype(str).groupby(groups["group"]).transform("nunique") > 1
         if varying.any():
@@ -207,14 +207,14 @@ def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> 
 
 def _population_of(
     name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
-) -> Population:
+) -> MetricPopulation:
     has_oracle, has_metric = accuracies.iloc[:, 0].notna(), values.notna().any(axis=1)
     why = {
         f"{accuracies.columns[0]} accuracy not measured": int((~has_oracle).sum()),
         "no label-free metric measured": int((has_oracle & ~has_metric).sum()),
     }
     complete = values.index[has_oracle & has_metric]
-    return Population(
+    return MetricPopulation(
         name=name,
         dataset=dataset,
         values=values.loc[complete].astype(np.float64),
@@ -246,32 +246,32 @@ _Kind = tuple[str, str]  # split, protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredPopulations:
     """What ``results/`` has of label-free metrics beside accuracies."""
 
-    populations: tuple[Population, ...]  # one a data set
+    populations: tuple[MetricPopulation, ...]  # one a data set
     grids: Mapping[str, Mapping[tuple[int, int], pd.Series[float]]]  # data set -> clusters, neighbours -> learnability
     refused: Mapping[str, str]  # data set -> why it has no population
 
 
-def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
+def read_measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
     """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user.
 
     Encoders of experiments, which are not listed, are in no population but their own, and left out.
     """
-    with nullcontext() if with_mine else shipped_only():
+    with nullcontext() if with_mine else use_shipped_only():
         rows = read_rows()
-    cards = catalogue()  # once, for it looks after every card file
+    cards = load_catalogue()  # once, for it looks after every card file
     chosen = [row for row in rows if row.source != PUBLISHED_SOURCE and cards.lists(row.encoder)]
-    return without_wrong(chosen, errata()) if exclude_wrong else chosen
+    return drop_wrong_rows(chosen, errata()) if exclude_wrong else chosen
 
 
-def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
+def build_measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> MeasuredPopulations:
     """One population for every data set on which at least ``fewest`` self-supervised encoders have both.
 
     Full-shot accuracies on the other data sets, and CLID and W-CLID where they can be computed, are added.
     """
-    cards = catalogue()
+    cards = load_catalogue()
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
         if cards[row.encoder].objective.mode not in _NOT_SELF_SUPERVISED:
@@ -299,10 +299,10 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
             continue
         populations.append(_population(dataset, metrics, accuracies))
         grids[dataset] = _grid(dataset_rows)
-    return Measured(populations=tuple(populations), grids=grids, refused=refused)
+    return MeasuredPopulations(populations=tuple(populations), grids=grids, refused=refused)
 
 
-def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def add_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The same metrics with CLID and leave-one-out W-CLID where possible; and why not, if not."""
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
         return values, (f"CLID needs {' and '.join(gone)}, which were not measured here.",)
@@ -321,14 +321,14 @@ def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFr
     return extended, tuple(refused)
 
 
-def clid_of(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
+def compute_clid(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
     """CLID of the encoders that have both, of which there must be two."""
     pair = pd.DataFrame({"learnability": learnability, "dimension": dimension}).dropna()
     return pd.Series(clid(pair["learnability"].tolist(), pair["dimension"].tolist()), index=pair.index)
 
 
-def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping[str, Values]) -> Population:
-    cards = catalogue()
+def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping[str, Values]) -> MetricPopulation:
+    cards = load_catalogue()
     encoders = [encoder for encoder in cards if encoder in accuracies[FULL_SHOT]]
     encoders += [encoder for encoder in accuracies[FULL_SHOT] if encoder not in encoders]  # with other features
     index = pd.Index(encoders, name="enc", dtype="object")
@@ -341,12 +341,12 @@ def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping
         if by_encoder
     }
     facts = {
-        encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
+        encoder: {name: fact for name, fact in list_study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
         for encoder in encoders
     }
-    complete, refused = with_clid(values, known[FULL_SHOT])
+    complete, refused = add_clid(values, known[FULL_SHOT])
     return replace(
-        population_of(f"encoders measured on {dataset}", dataset, complete, pd.DataFrame(known), table_of(facts)),
+        build_population(f"encoders measured on {dataset}", dataset, complete, pd.DataFrame(known), build_table(facts)),
         unanswered=refused,
     )
 

@@ -3,12 +3,12 @@
 The scaling law (:mod:`~zoo.analysis.scaling_law`) has an alpha and a W that were fitted to the published encoders on
 ImageNet-1K; calibrated, its curve is shifted so that it meets the measured full-shot error. The 95 % interval combines
 bootstrap draws of the components, of alpha and W, and the misses of leave-one-encoder-out predictions at the same ratio
-of labels. The last part holds a new published encoder in 92 to 95 % of cases (:func:`held_out_coverage`); the mean
-absolute miss is 3.0 percentage points with 30 labels per class, 3.3 with 1 %, 3.8 with 5 and 4.8 with 3.
+of labels. The last part holds a new published encoder in 92 to 95 % of cases (:func:`compute_held_out_coverage`); the
+mean absolute miss is 3.0 percentage points with 30 labels per class, 3.3 with 1 %, 3.8 with 5 and 4.8 with 3.
 
 On other data sets there is no interval: :func:`fit_exponent` fits alpha to errors with few labels measured there;
-without them the law is an extrapolation, and :func:`missed_elsewhere` says how far off it has been (Dubois et al. 2023,
-Eq. 25 and Figure 5b).
+without them the law is an extrapolation, and :func:`measure_misses_elsewhere` says how far off it has been (Dubois et
+al. 2023, Eq. 25 and Figure 5b).
 """
 
 from __future__ import annotations
@@ -18,16 +18,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError, counted
-from ..files import shipped_only
-from ..optional import requires_extra
+from ..errors import QueryError, format_count
+from ..files import use_shipped_only
+from ..optional import require_extra
 from ..results.rows import read_rows
 from ..results.values import Row
-from ..results.vocabulary import known_split
-from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
+from ..results.vocabulary import find_split
+from .scaling_law import (
+    N_FULL_SHOT,
+    ScalingLaw,
+    fit_scaling_law,
+    law_rows,
+    predict_law_errors,
+    predict_leaving_encoder_out,
+)
 from .table import study_table
 
-with requires_extra("study", needed_for="Predicting an error by labels"):
+with require_extra("study", needed_for="Predicting an error by labels"):
     import numpy as np
     import pandas as pd
     from scipy.special import stdtrit
@@ -99,12 +106,12 @@ class Missed:
     largest: float
 
 
-def calibrated_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> CalibratedLaw:
+def calibrate_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> CalibratedLaw:
     """Fits the law to rows of :func:`~zoo.analysis.scaling_law.law_rows`, and predicts every encoder by the law of all
     others.
     """
     law = fit_scaling_law(rows, n_resamples=n_resamples, seed=seed)
-    missed = rows.assign(missed=rows["error"] - leave_encoder_out(rows))
+    missed = rows.assign(missed=rows["error"] - predict_leaving_encoder_out(rows))
     table = missed.pivot(index="encoder", columns="n", values="missed").sort_index(axis=1, ascending=False).dropna()
     if N_FULL_SHOT not in table.columns or not len(table):
         raise QueryError(
@@ -117,9 +124,9 @@ def calibrated_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: 
 
 
 @cache
-def published_law() -> CalibratedLaw:
+def calibrate_published_law() -> CalibratedLaw:
     """The law of all encoders of the study table with the components that it needs, computed once."""
-    return calibrated_law(law_rows(study_table(), complete_only=False))
+    return calibrate_law(law_rows(study_table(), complete_only=False))
 
 
 def predict_labels(
@@ -135,7 +142,7 @@ def predict_labels(
             "The components are those of the alternative decomposition (Eq. 5), for which no scaling law was fitted; "
             "expected the standard one."
         )
-    known = published_law() if law is None else law
+    known = calibrate_published_law() if law is None else law
     draws = _draws(report, known, seed=seed)
     return [_predicted(report, _checked(report, n), known, draws) for n in n_labels]
 
@@ -154,7 +161,7 @@ def fit_exponent(
     components are the encoder's own and W is ImageNet-1K's. The interval is the wider of two, end by end: bootstrap of
     test images, training images and seeds; and Student's t on the residuals.
     """
-    from ..evaluation.bootstrap import error_draws, outcomes_of
+    from ..evaluation.bootstrap import build_outcome_table, resample_errors
 
     if report.order != "standard":
         raise QueryError("The exponent is that of the standard decomposition, got the alternative one (Eq. 5).")
@@ -165,7 +172,7 @@ def fit_exponent(
             f"The exponent needs errors with at least {FEWEST_SETTINGS} different numbers of labels, fewer than all of "
             f"them, and got {len(different)}; measure others with --settings."
         )
-    known = published_law() if law is None else law
+    known = calibrate_published_law() if law is None else law
     w = _parameters(known.law)[1]
     curve = _Curve(n_labels, n_all=report.n_train, n_measured=report.n_train - report.n_test)
     parts, wanted = report.decomposition, np.array([result.error.value for result in few])
@@ -180,8 +187,8 @@ def fit_exponent(
     groups = [report.risks["R_US"].runs, *(result.runs for result in few)]
     starts = np.cumsum([0, *map(len, groups)]).tolist()
     columns = {str(i): range(starts[i], starts[i + 1]) for i in range(len(groups))}
-    outcomes = outcomes_of(report.n_test, [(None, run.correct) for runs in groups for run in runs])
-    on_test = error_draws(outcomes, columns, n_draws=_N_DRAWS, seed=[seed, 2])
+    outcomes = build_outcome_table(report.n_test, [(None, run.correct) for runs in groups for run in runs])
+    on_test = resample_errors(outcomes, columns, n_draws=_N_DRAWS, seed=[seed, 2])
     taken = np.arange(_N_DRAWS) % len(report.draws["full_shot_error"])
     falls = w * report.draws["approximation_plus_usability"] + report.draws["probe_generalization"]
     few_draws = np.stack([on_test[str(i + 1)] for i in range(len(few))], axis=1)  # (n_draws, m)
@@ -235,11 +242,11 @@ class _Curve:
 
 
 @cache
-def missed_elsewhere() -> Missed:
+def measure_misses_elsewhere() -> Missed:
     """How far ImageNet's law, calibrated, is from the shipped errors of encoders on other data."""
-    alpha, w = _parameters(published_law().law)
+    alpha, w = _parameters(calibrate_published_law().law)
     measured: dict[tuple[str, str], list[Row]] = {}
-    with shipped_only():
+    with use_shipped_only():
         for row in read_rows(with_unlisted=True):
             if row.dataset != DATASET:
                 measured.setdefault((row.encoder, row.dataset), []).append(row)
@@ -267,7 +274,7 @@ def missed_elsewhere() -> Missed:
             "enc_gen": parts["encoder_generalization"],
             "full_shot_error": errors[_FULL],
         }
-        n_classes = next(n / shots for split, n in n_train.items() if (shots := known_split(split).shots))
+        n_classes = next(n / shots for split, n in n_train.items() if (shots := find_split(split).shots))
         guess = 100 * (1 - 1 / n_classes)
         for split, error in errors.items():
             if split.startswith("train ") and split.endswith("-> val") and split != _FULL:
@@ -287,7 +294,7 @@ def missed_elsewhere() -> Missed:
     )
 
 
-def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:
+def compute_held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:
     """How often the spread of the other encoders' misses holds an encoder's own, by few-shot labels; nominal 0.95.
 
     With ``groups``, by id, all encoders of its group are left out together.
@@ -354,8 +361,8 @@ def _predicted(report: RiskReport, n: int, known: CalibratedLaw, draws: dict[str
 
 def _errors(cells: dict[str, Any], n: int, *, n_all: int, n_measured: int, alpha: Any, w: Any) -> tuple[Floats, Floats]:
     """What the law says, and the same moved so that it meets the full-shot error; percent."""
-    plain = law_errors({**cells, "n": n}, alpha=alpha, w=w, n_measured=n_measured)
-    at_full_shot = law_errors({**cells, "n": n_all}, alpha=alpha, w=w, n_measured=n_measured)
+    plain = predict_law_errors({**cells, "n": n}, alpha=alpha, w=w, n_measured=n_measured)
+    at_full_shot = predict_law_errors({**cells, "n": n_all}, alpha=alpha, w=w, n_measured=n_measured)
     return plain, plain + np.asarray(cells["full_shot_error"]) - at_full_shot
 
 
@@ -377,7 +384,8 @@ def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
         caveats.append(
-            f"{counted(n, 'label is', 'labels are')} a {report.n_train / n:,.0f}th of the training set, the law was "
+            f"{format_count(n, 'label is', 'labels are')} a {report.n_train / n:,.0f}th of the training set, the law "
+            "was "
             f"fitted down to a {known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import QueryError, UnknownName, listed
-from ..optional import requires_extra
+from ..errors import QueryError, UnknownName, format_list
+from ..optional import require_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable, require_columns
 
-with requires_extra("study", needed_for="A linear model"):
+with require_extra("study", needed_for="A linear model"):
     import numpy as np
     import pandas as pd
     from statsmodels.regression.linear_model import OLS
@@ -33,7 +33,7 @@ COLUMNS_IN_A_NOTE = 4
 EXACT_FIT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit
 
 
-def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
+def find_null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Columns that earlier ones add up to, with the weights of every column that takes part (columns of length 1)."""
     matrix = design.to_numpy(dtype=float)
     lengths = np.linalg.norm(matrix, axis=0)
@@ -54,19 +54,19 @@ def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
     return null
 
 
-def coincides_with(term: str, null: Mapping[str, Mapping[str, float]]) -> list[str] | None:
+def find_coinciding_columns(term: str, null: Mapping[str, Mapping[str, float]]) -> list[str] | None:
     """The fewest other columns that a term is tied to, or None if it is tied to none: if it is identified."""
     ties = [[*weights, name] for name, weights in null.items() if name == term or term in weights]
     return min(([other for other in tie if other != term] for tie in ties), key=len, default=None)
 
 
-def why_not_identified(term: str, design: pd.DataFrame, others: Sequence[str]) -> str:
+def explain_not_identified(term: str, design: pd.DataFrame, others: Sequence[str]) -> str:
     """The sentence for a term that is tied to other columns."""
     if not others:
         return "not identified: 0 in every row"
     if list(others) == [CONSTANT]:
         return f"not identified: {design[term].iloc[0]:g} in every row"
-    return f"not identified: coincides with {listed(others, COLUMNS_IN_A_NOTE)}"
+    return f"not identified: coincides with {format_list(others, COLUMNS_IN_A_NOTE)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class OlsFit:
         return {estimate.term: estimate for estimate in self.estimates}[term]
 
 
-def design_of(
+def build_design(
     frame: pd.DataFrame,
     *,
     numeric: Sequence[str] = (),
@@ -164,7 +164,7 @@ def fit_ols(
     is that of every coefficient, or of each.
     """
     _check_rows(design, outcome, outcome_name)
-    null = null_vectors(design)
+    null = find_null_vectors(design)
     independent = [term for term in design.columns if term not in null]
     rank, residual_df = len(independent), len(design) - len(independent)
     if np.linalg.matrix_rank(design[independent].to_numpy()) < rank:
@@ -173,7 +173,7 @@ def fit_ols(
             "precision; expected similar ones, so take logarithms or other units."
         )
     results = OLS(outcome.astype(float), design[independent]).fit()
-    coincident = {term: coincides_with(term, null) for term in design.columns}
+    coincident = {term: find_coinciding_columns(term, null) for term in design.columns}
     values = outcome.to_numpy(dtype=float)
     why_no_test = ""
     if residual_df == 0:
@@ -187,7 +187,7 @@ def fit_ols(
     for term in design.columns if terms is None else terms:
         label = plain.described(term=term, unit=unit if isinstance(unit, str) else unit[term])
         if (others := coincident[term]) is not None:
-            estimates.append(label.described(note=why_not_identified(term, design, others)))
+            estimates.append(label.described(note=explain_not_identified(term, design, others)))
             continue
         low, high, p = classical.get(term, (None, None, None))
         robust_low, robust_high, robust_p = robust.get(term, (None, None, None))
@@ -208,7 +208,7 @@ def fit_ols(
     )
 
 
-def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
+def test_factor(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     """F test of the model with some terms against the one without, sound where single terms are not identified.
 
     The unit says the degrees of freedom; there is no value where the terms add nothing or no residual is left.
@@ -216,7 +216,7 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     outcome = fit.estimates[0].outcome if fit.estimates else ""
     method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"
     without = fit.design.drop(columns=list(columns))
-    null = null_vectors(without)
+    null = find_null_vectors(without)
     independent = [term for term in without.columns if term not in null]
     added = fit.rank - len(independent)
     unit = f"F statistic, {added} and {fit.residual_df} degrees of freedom"
@@ -230,7 +230,7 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     return label.with_value(statistic, p=p)
 
 
-def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
+def adjust_discovery_rates(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
     """The same estimates with their false-discovery rates (Benjamini-Hochberg), over those that have a p-value."""
     tested = [position for position, estimate in enumerate(estimates) if estimate.p is not None]
     corrected = list(estimates)
@@ -277,12 +277,12 @@ def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float
     orthonormal = np.linalg.qr(exog / np.linalg.norm(exog, axis=0))[0]
     usual = 1 - (orthonormal**2).sum(axis=1) > COLLINEAR
     rest = design[usual]
-    null = {} if usual.all() else null_vectors(rest)
+    null = {} if usual.all() else find_null_vectors(rest)
     independent = [term for term in design.columns if term not in null]
     inferred = _inference(
         OLS(endog[usual], rest[independent]).fit().get_robustcov_results("HC3", use_t=True), independent
     )
-    return {term: numbers for term, numbers in inferred.items() if coincides_with(term, null) is None}
+    return {term: numbers for term, numbers in inferred.items() if find_coinciding_columns(term, null) is None}
 
 
 Scale = Literal["log", "number", "category", "truth"]
@@ -422,7 +422,7 @@ def global_linear_effect(
         left_out=left_out,
         references=design.references,
         fit=fit,
-        test=factor_test(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
+        test=test_factor(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
     )
 
 
@@ -501,7 +501,7 @@ def _design(cells: pd.DataFrame, scales: Mapping[str, Scale], references: Mappin
     def of(scale: Scale) -> list[str]:
         return [name for name, its_scale in scales.items() if its_scale == scale]
 
-    return design_of(
+    return build_design(
         cells,
         numeric=of("number"),
         log=of("log"),

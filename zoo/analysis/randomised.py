@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import ContentError, QueryError
-from ..files import content_folder, shipped_only
-from ..optional import requires_extra
+from ..files import get_content_folder, use_shipped_only
+from ..optional import require_extra
 from ..results.derived import summaries
 
-with requires_extra("study", needed_for="A randomised experiment"):
+with require_extra("study", needed_for="A randomised experiment"):
     import numpy as np
     import pandas as pd
 
@@ -56,7 +56,7 @@ _NEEDED = {"100%", "3-shot"}  # errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Population:
+class RandomisedPopulation:
     """The encoders that were drawn and measured; every frame has their ids as its index, in the order of the draw."""
 
     choices: pd.DataFrame  # one column a choice, as drawn
@@ -68,9 +68,9 @@ class Population:
     def __len__(self) -> int:
         return len(self.choices)
 
-    def only(self, encoders: pd.Series[bool]) -> Population:
+    def only(self, encoders: pd.Series[bool]) -> RandomisedPopulation:
         """Those of the encoders for which it is true."""
-        return Population(
+        return RandomisedPopulation(
             choices=self.choices[encoders],
             contrasts=self.contrasts[encoders],
             outcomes=self.outcomes[encoders],
@@ -79,17 +79,17 @@ class Population:
         )
 
 
-@shipped_only()
-def randomised_cards() -> dict[str, EncoderCard]:
+@use_shipped_only()
+def find_randomised_cards() -> dict[str, EncoderCard]:
     """The cards of the encoders that were drawn, without the supervised twins of their architectures."""
-    found = {card.id: card for card in catalogue().with_unlisted.values() if card.family == FAMILY}
+    found = {card.id: card for card in load_catalogue().with_unlisted.values() if card.family == FAMILY}
     return {name: card for name, card in found.items() if "_twin_" not in name}
 
 
-@shipped_only()
-def randomised_population() -> Population:
+@use_shipped_only()
+def load_randomised_population() -> RandomisedPopulation:
     """Choices, contrasts, outcomes and log of every encoder that was drawn and measured."""
-    cards = randomised_cards()
+    cards = find_randomised_cards()
     measured = summaries(dataset=DATASET, encoders=cards)
     rows: dict[str, dict[str, Any]] = {}
     for name in cards:
@@ -108,23 +108,23 @@ def randomised_population() -> Population:
         raise QueryError(
             f"No encoder of the family {FAMILY!r} has a decomposition on {DATASET}; run scripts/measure_randomised.py."
         )
-    log = runs_log()
+    log = read_runs_log()
     if lost := [name for name in rows if name not in log.index]:
         raise ContentError(
             f"The log of the runs has no line of {', '.join(lost)}, which was measured; reinstall ssl-zoo or clone the "
             "repository again."
         )
-    choices = pd.DataFrame({name: choices_of(cards[name]) for name in rows}).T.rename_axis("enc")
-    return Population(
+    choices = pd.DataFrame({name: read_choices(cards[name]) for name in rows}).T.rename_axis("enc")
+    return RandomisedPopulation(
         choices=choices,
-        contrasts=contrasts_of(choices),
+        contrasts=compute_contrasts(choices),
         outcomes=pd.DataFrame(rows).T.rename_axis("enc"),
         log=log.loc[list(rows)],
         unmeasured=tuple(name for name in cards if name not in rows),
     )
 
 
-def choices_of(card: EncoderCard) -> dict[str, Any]:
+def read_choices(card: EncoderCard) -> dict[str, Any]:
     """What was drawn for an encoder, as its card says it."""
     about, head = card.pretraining, card.projector
     kind = "none" if head.first_arch == "identity" else head.first_arch
@@ -145,7 +145,7 @@ def choices_of(card: EncoderCard) -> dict[str, Any]:
     }
 
 
-def contrasts_of(choices: pd.DataFrame) -> pd.DataFrame:
+def compute_contrasts(choices: pd.DataFrame) -> pd.DataFrame:
     """The contrasts of :data:`UNITS`: 1 or 0 of levels and switches, -1, 0 or 1 of numbers with three levels."""
     columns: dict[str, Any] = {f"objective {name}": choices["objective"] == name for name in OBJECTIVES}
     columns["projector linear"] = (choices["projector"] == "linear").where(choices["projector"] != "mlp")
@@ -162,9 +162,9 @@ def contrasts_of(choices: pd.DataFrame) -> pd.DataFrame:
     return frame[list(UNITS)]
 
 
-def runs_log() -> pd.DataFrame:
+def read_runs_log() -> pd.DataFrame:
     """What became of each run, by encoder: ``state`` (trained, collapsed, failed), ``seconds``, ``rankme``, ..."""
-    path = content_folder("metadata") / FAMILY / "log.csv"
+    path = get_content_folder("metadata") / FAMILY / "log.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = {row.pop("encoder"): row for row in csv.DictReader(file)}

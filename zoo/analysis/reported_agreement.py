@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from ..cards.catalogue import catalogue
-from ..results.derived import of_one_protocol, summaries
+from ..cards.catalogue import load_catalogue
+from ..results.derived import select_main_protocol, summaries
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber, choose
 from ..results.values import SETTINGS
@@ -64,9 +64,9 @@ class Agreement:
     concordances: tuple[Concordance, ...]  # by growing gap
 
 
-def chosen_numbers(numbers: Iterable[ReportedNumber], protocol: str) -> dict[str, ReportedNumber]:
+def select_reported_numbers(numbers: Iterable[ReportedNumber], protocol: str) -> dict[str, ReportedNumber]:
     """Of each encoder the ImageNet-1K accuracy of a protocol that listings show."""
-    cards = catalogue()
+    cards = load_catalogue()
     by_encoder: dict[str, list[ReportedNumber]] = {}
     for one in numbers:
         if one.protocol == protocol:
@@ -75,25 +75,25 @@ def chosen_numbers(numbers: Iterable[ReportedNumber], protocol: str) -> dict[str
     return {encoder: one for encoder, one in found.items() if one is not None}
 
 
-def pairs_with_measured(protocol: str) -> list[Pair]:
+def pair_with_measured(protocol: str) -> list[Pair]:
     """Pairs with the full-shot accuracy of a linear probe on ImageNet-1K, of one protocol; no doubtful numbers."""
-    errors = {name: summary.errors for name, summary in of_one_protocol(summaries(exclude_wrong=True)).items()}
+    errors = {name: summary.errors for name, summary in select_main_protocol(summaries(exclude_wrong=True)).items()}
     full_shot = SETTINGS[0].name
     return [
         Pair(encoder=encoder, reported=one.value, other=100 - errors[encoder][full_shot])
-        for encoder, one in chosen_numbers(reported_numbers(), protocol).items()
+        for encoder, one in select_reported_numbers(reported_numbers(), protocol).items()
         if full_shot in errors.get(encoder, {}) and not one.doubt
     ]
 
 
-def agreement_of(pairs: Sequence[Pair]) -> Agreement | None:
+def estimate_agreement(pairs: Sequence[Pair]) -> Agreement | None:
     """None of fewer than :data:`FEWEST_PAIRS` pairs, which say nothing.
 
     >>> pairs = [Pair(encoder=str(n), reported=70.0 + n, other=68.0 + n) for n in range(11)]
-    >>> found = agreement_of(pairs)
+    >>> found = estimate_agreement(pairs)
     >>> found.mean, [one.share for one in found.concordances]
     (2.0, [1.0, 1.0, 1.0])
-    >>> agreement_of(pairs[:9]) is None
+    >>> estimate_agreement(pairs[:9]) is None
     True
     """
     if len(pairs) < FEWEST_PAIRS:
@@ -104,18 +104,18 @@ def agreement_of(pairs: Sequence[Pair]) -> Agreement | None:
         mean=fmean(differences),
         low=_quantile(differences, 0.05),
         high=_quantile(differences, 0.95),
-        concordances=concordances(pairs),
+        concordances=compute_concordances(pairs),
     )
 
 
 def estimate_protocol_spread() -> float:
     """Points by which an error differs from that by another protocol: as linear probes of authors from the study's."""
-    found = agreement_of(pairs_with_measured("reported-linear"))
+    found = estimate_agreement(pair_with_measured("reported-linear"))
     assert found is not None  # the pairs that come with the zoo
     return math.hypot(found.mean, (found.high - found.low) / 2 / _HALF_WIDTH)
 
 
-def concordances(pairs: Sequence[Pair], gaps: Sequence[float] = GAPS) -> tuple[Concordance, ...]:
+def compute_concordances(pairs: Sequence[Pair], gaps: Sequence[float] = GAPS) -> tuple[Concordance, ...]:
     """By ranges of the difference between two reported accuracies, above one end and up to the next."""
     counts = [[0, 0.0] for _ in gaps[1:]]
     for one, two in combinations(pairs, 2):

@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import QueryError, counted
-from ..optional import requires_extra
+from ..errors import QueryError, format_count
+from ..optional import require_extra
 from .columns import COMPONENTS, ERRORS, Estimate
-from .table import StudyTable, one_thread
+from .table import StudyTable, limit_to_one_thread
 
-with requires_extra("study", needed_for="The scaling law"):
+with require_extra("study", needed_for="The scaling law"):
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class StandardLaw:
         return tuple(name for name, reached in reached_by.items() if reached)
 
 
-def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
+def count_parameters(rows: pd.DataFrame, by: str | None) -> int:
     """Parameters of a standard law of all the groups in these rows."""
     return 3 * (1 if by is None else rows[by].nunique()) + 2
 
@@ -100,7 +100,8 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
     lacking = int(rows[needed].isna().any(axis=1).sum())
     if rows.empty or lacking:
         raise QueryError(
-            f"Got {counted(len(rows), 'row')}, {lacking} of them without {' or '.join(needed)}, expected at least one "
+            f"Got {format_count(len(rows), 'row')}, {lacking} of them without {' or '.join(needed)}, expected at "
+            "least one "
             "and all with it to fit a standard scaling law; leave out the encoders that lack it."
         )
     _check_sizes(rows)
@@ -289,24 +290,24 @@ def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
     return pd.concat(settings).dropna(subset=["error"]).join(facts, on="encoder").reset_index(drop=True)
 
 
-def full_shot_only(rows: pd.DataFrame) -> pd.DataFrame:
+def reduce_to_full_shot(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows as if nothing but the full-shot error R were known: the law is then (1 - W) R + W R (N / n)^alpha."""
     return rows.assign(T=rows["train_test"], probe_gen=0.0, enc_gen=0.0)
 
 
-def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
+def arrange_as_printed(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows arranged so that the fitted law is Eq. 25 to the letter: W multiplies usability, not T."""
     return rows.assign(T=rows["usability"], enc_gen=rows["enc_gen"] + rows["approx"])
 
 
-def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
+def predict_law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
     """Errors in percent that the law predicts, in the shape of the cells; lower is better.
 
     ``cells`` has ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one
     shape. With as many labels as the components were measured with (``n_measured``), the law is their sum:
 
     >>> cells = {"n": 1_231_167, "T": 8.0, "probe_gen": 18.0, "enc_gen": 3.0}
-    >>> float(law_errors(cells, alpha=0.15, w=0.5))
+    >>> float(predict_law_errors(cells, alpha=0.15, w=0.5))
     29.0
     """
     n, on_train, probe_gen, enc_gen = (np.asarray(cells[key], float) for key in ("n", "T", "probe_gen", "enc_gen"))
@@ -315,11 +316,11 @@ def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = 
 
 
 def predict(law: ScalingLaw, cells: Cells) -> Floats:
-    """Errors in percent that a fitted law predicts; the cells are those of :func:`law_errors`."""
-    return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W), n_measured=law.n_measured)
+    """Errors in percent that a fitted law predicts; the cells are those of :func:`predict_law_errors`."""
+    return predict_law_errors(cells, alpha=_number(law.alpha), w=_number(law.W), n_measured=law.n_measured)
 
 
-@one_thread()
+@limit_to_one_thread()
 def fit_scaling_law(
     rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 0, n_measured: float = N_DECOMPOSITION
 ) -> ScalingLaw:
@@ -364,12 +365,12 @@ def fit_scaling_law(
         )
     problem = _Problem(rows, n_measured)
     best = problem.best()
-    counts = encoder_counts(n_encoders, n_resamples=n_resamples, seed=seed)
+    counts = draw_encoder_counts(n_encoders, n_resamples=n_resamples, seed=seed)
     draws = np.array([problem.solve(best, weights) for weights in counts[:, problem.encoder]]).reshape(-1, 2)
     cells = {name: rows[name].to_numpy("float64") for name in ("n", "T", "probe_gen", "enc_gen")}
-    r2 = explained(rows["error"], law_errors(cells, alpha=best[0], w=best[1], n_measured=n_measured))
+    r2 = compute_r2(rows["error"], predict_law_errors(cells, alpha=best[0], w=best[1], n_measured=n_measured))
     r2_draws = [
-        _weighted_r2(problem.error, law_errors(cells, alpha=alpha, w=w, n_measured=n_measured), weights)
+        _weighted_r2(problem.error, predict_law_errors(cells, alpha=alpha, w=w, n_measured=n_measured), weights)
         for (alpha, w), weights in zip(draws, counts[:, problem.encoder], strict=True)
     ]
     n = len(rows)
@@ -384,7 +385,7 @@ def fit_scaling_law(
     )
 
 
-def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
+def compute_residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
     """Measured minus predicted errors by number of labels and family ("all" for all), in percentage points.
 
     Columns are ``n``, ``family``, ``n_encoders``, the mean ``bias`` with its 95 % interval, and ``rmse``.
@@ -401,25 +402,25 @@ def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(missed_by, columns=columns).sort_values(["n", "family"], ignore_index=True)
 
 
-@one_thread()
-def leave_encoder_out(rows: pd.DataFrame, *, n_measured: float = N_DECOMPOSITION) -> Floats:
+@limit_to_one_thread()
+def predict_leaving_encoder_out(rows: pd.DataFrame, *, n_measured: float = N_DECOMPOSITION) -> Floats:
     """Each encoder's errors as predicted by the law of all others, shape (n_rows,), in percent."""
     problem = _Problem(rows, n_measured)
     start = problem.best()
     predicted = np.empty(len(rows))
     for out in (problem.encoder == encoder for encoder in range(problem.encoder.max() + 1)):
         alpha, w = problem.solve(start, (~out).astype(float))
-        predicted[out] = law_errors(rows[out], alpha=alpha, w=w, n_measured=n_measured)
+        predicted[out] = predict_law_errors(rows[out], alpha=alpha, w=w, n_measured=n_measured)
     return predicted
 
 
-def explained(measured: Any, predicted: Any) -> float:
+def compute_r2(measured: Any, predicted: Any) -> float:
     """R2: the share of the variance of the measurements that predictions explain; NaN if they do not vary."""
     y = np.asarray(measured, "float64")
     return _weighted_r2(y, np.asarray(predicted, "float64"), np.ones(len(y)))
 
 
-def encoder_counts(n_encoders: int, *, n_resamples: int, seed: int) -> NDArray[np.int64]:
+def draw_encoder_counts(n_encoders: int, *, n_resamples: int, seed: int) -> NDArray[np.int64]:
     """How often each encoder is drawn in each resample, shape (n_resamples, n_encoders)."""
     return np.random.default_rng(seed).multinomial(n_encoders, np.full(n_encoders, 1 / n_encoders), size=n_resamples)
 
@@ -509,12 +510,12 @@ class Score:
     at_limits: tuple[tuple[str, ...], ...] = ()  # of each repeat of a standard law: limits that its fit ends on
 
 
-def comparable_rows(rows: pd.DataFrame) -> pd.DataFrame:
+def select_comparable_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that every law and split can use: those whose encoder has a year, a size and all groups."""
     return rows.dropna(subset=_NEEDED).reset_index(drop=True)
 
 
-def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[str, Masks]:
+def draw_held_out_rows(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[str, Masks]:
     """Which rows each split holds out, shape (n_repeats, n_rows); "iid" is 60 % of each encoder's rows at random."""
     random = np.random.default_rng(seed)
     iid = np.zeros((n_repeats, len(rows)), bool)
@@ -530,7 +531,7 @@ def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[s
     }
 
 
-@one_thread()
+@limit_to_one_thread()
 def compare_laws(
     rows: pd.DataFrame,
     *,
@@ -541,14 +542,14 @@ def compare_laws(
     falls_with_size: bool = True,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Score]:
-    """Every law on every split of :func:`comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
+    """Every law on every split of :func:`select_comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
 
     "iid" is split at random ``n_repeats`` times; ``n_resamples`` of the held-out encoders give 95 % intervals.
     ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. A split that leaves too few
     encoders has no values.
     """
     scores = []
-    masks = held_out(rows, n_repeats=n_repeats, seed=seed)
+    masks = draw_held_out_rows(rows, n_repeats=n_repeats, seed=seed)
     for done, (split, repeats) in enumerate(masks.items()):
         progress(f"laws, {split}", done, len(masks))
         if any(held.sum() < 2 or rows[~held]["encoder"].nunique() < FEWEST_ENCODERS for held in repeats):
@@ -565,12 +566,12 @@ def compare_laws(
     return scores
 
 
-def r2_estimate(
+def estimate_r2(
     rows: pd.DataFrame, predicted: Floats, *, term: str, n_resamples: int = 1000, seed: int = 0
 ) -> Estimate:
     """R2 of predictions, shape (n_rows,), pooled over the rows, with its 95 % interval over resampled encoders."""
     draws = _draws(rows, np.ones((1, len(rows)), bool), [predicted], n_resamples, seed)
-    return _split_estimate(term, _known(explained(rows["error"], predicted)), draws, len(rows))
+    return _split_estimate(term, _known(compute_r2(rows["error"], predicted)), draws, len(rows))
 
 
 def predict_held_out(
@@ -581,7 +582,7 @@ def predict_held_out(
     if law in STANDARD_LAWS:
         fitted = fit_standard_law(train, by=STANDARD_LAWS[law], falls_with_size=falls_with_size)
         return predict_standard(fitted, test), fitted.at_limits
-    seen = full_shot_only if law == FULL_SHOT_LAW else pd.DataFrame.copy
+    seen = reduce_to_full_shot if law == FULL_SHOT_LAW else pd.DataFrame.copy
     return predict(fit_scaling_law(seen(train), n_resamples=0), seen(test)), ()
 
 
@@ -595,14 +596,15 @@ def _score(
 ) -> Score:
     tests = [rows[held] for held in repeats]
     scored = list(zip(tests, fitted[law], strict=True))
-    each = [explained(test["error"], predicted) for test, predicted in scored]
+    each = [compute_r2(test["error"], predicted) for test, predicted in scored]
     few = [_on(test, predicted, (test["n"] < N_FULL_SHOT).to_numpy()) for test, predicted in scored]
     seen = [_on(test, predicted, ~np.isnan(predicted)) for test, predicted in scored]
     first, predicted = scored[0]
     by = STANDARD_LAWS.get(law)
     unseen = first[by][np.isnan(predicted)].unique() if by else ()
     leads = [
-        explained(test["error"], best) - one for test, best, one in zip(tests, fitted[COMPONENT_LAW], each, strict=True)
+        compute_r2(test["error"], best) - one
+        for test, best, one in zip(tests, fitted[COMPONENT_LAW], each, strict=True)
     ]
     value, (term, term_of_lead) = _known(np.mean(each)), _terms(law, split)
     return Score(
@@ -610,7 +612,7 @@ def _score(
         split=split,
         few_shot=_known(np.mean(few)),
         seen=_known(np.mean(seen)),
-        r2=_split_estimate(term, value, draws[law], len(first), method=method_of(law)),
+        r2=_split_estimate(term, value, draws[law], len(first), method=describe_law_method(law)),
         n_seen=int((~np.isnan(predicted)).sum()),
         unseen=tuple(str(group) for group in unseen),
         lowest=_known(min(each)),
@@ -620,13 +622,13 @@ def _score(
             _known(np.mean(leads)),
             draws[COMPONENT_LAW] - draws[law],
             len(first),
-            method=f"{METHOD}, minus {method_of(law)}",
+            method=f"{METHOD}, minus {describe_law_method(law)}",
         ),
     )
 
 
 def _impossible(law: str, split: str, n: int) -> Score:
-    methods = (method_of(law), f"{METHOD}, minus {method_of(law)}")
+    methods = (describe_law_method(law), f"{METHOD}, minus {describe_law_method(law)}")
     r2, lead = (
         _split_estimate(term, None, np.empty(0), n, method=method)
         for term, method in zip(_terms(law, split), methods, strict=True)
@@ -636,7 +638,7 @@ def _impossible(law: str, split: str, n: int) -> Score:
     )
 
 
-def method_of(law: str) -> str:
+def describe_law_method(law: str) -> str:
     """The method of estimates of a law of :data:`LAWS`."""
     if law in STANDARD_LAWS:
         return "standard scaling law"
@@ -648,7 +650,7 @@ def _terms(law: str, split: str) -> tuple[str, str]:
 
 
 def _on(test: pd.DataFrame, predicted: Floats, chosen: NDArray[np.bool_]) -> float:
-    return explained(test["error"][chosen], predicted[chosen]) if chosen.sum() > 1 else float("nan")
+    return compute_r2(test["error"][chosen], predicted[chosen]) if chosen.sum() > 1 else float("nan")
 
 
 def _draws(rows: pd.DataFrame, repeats: Masks, fitted: list[Floats], n_resamples: int, seed: int) -> Floats:
@@ -659,7 +661,7 @@ def _draws(rows: pd.DataFrame, repeats: Masks, fitted: list[Floats], n_resamples
         sums = pd.DataFrame({"n": 1.0, "y": test["error"], "yy": test["error"] ** 2})
         sums["missed"] = (test["error"] - predicted) ** 2
         totals = sums.groupby(test["encoder"], sort=False).sum(min_count=1)
-        counts = encoder_counts(len(totals), n_resamples=n_resamples, seed=seed)
+        counts = draw_encoder_counts(len(totals), n_resamples=n_resamples, seed=seed)
         n, y, yy, missed = (counts @ totals[name].to_numpy("float64") for name in ("n", "y", "yy", "missed"))
         total = yy - y**2 / n
         drawn.append(1 - np.divide(missed, total, out=np.full(len(n), np.nan), where=total > 1e-6))

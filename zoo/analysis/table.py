@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, UnknownName
-from ..optional import requires_extra
+from ..optional import require_extra
 from ..results.derived import summaries
-from ..results.tables import measured_twice, published_rows, unpublished_rows
+from ..results.tables import build_published_rows, build_unpublished_rows, find_measured_twice
 from .columns import STUDY_COLUMNS, StudyColumn
 
-with requires_extra("study", needed_for="A study"):
+with require_extra("study", needed_for="A study"):
     import numpy as np
     import pandas as pd
     from threadpoolctl import threadpool_limits
@@ -105,22 +105,22 @@ def study_table(
     populations = ("self-supervised", "supervised", "untrained", "all")
     if population not in populations:
         raise QueryError(f"Got the population {population!r}, expected one of {', '.join(populations)}.")
-    rows = _of(population, published_rows(as_published=not corrected, exclude_wrong=corrected))
+    rows = _of(population, build_published_rows(as_published=not corrected, exclude_wrong=corrected))
     left_out: dict[str, tuple[str, ...]] = {}
     if corrected:
-        everybody = _of(population, published_rows(as_published=True, exclude_wrong=False))
+        everybody = _of(population, build_published_rows(as_published=True, exclude_wrong=False))
         left_out["measured wrongly, says an erratum"] = tuple(encoder for encoder in everybody if encoder not in rows)
     mine: dict[str, dict[str, Any]] = {}
     if with_mine:
-        everybody = unpublished_rows(as_published=not corrected, exclude_wrong=corrected)
+        everybody = build_unpublished_rows(as_published=not corrected, exclude_wrong=corrected)
         mine = _of(population, everybody)
         if population != "all":
-            cards = catalogue()
+            cards = load_catalogue()
             unknown = [name for name in everybody if _population_of(cards[name]) is None]
             left_out[UNKNOWN_MODE] = tuple(unknown)
             others = tuple(name for name in everybody if name not in mine and name not in unknown)
             left_out[OF_ANOTHER.format(population)] = others
-        left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
+        left_out["your measurement of a published encoder, whose published row counts"] = tuple(find_measured_twice())
     return StudyTable(
         *_frames({**rows, **mine}),
         corrected,
@@ -138,14 +138,14 @@ def require_columns(names: Iterable[str]) -> None:
             raise UnknownName("column of the study table", name, STUDY_COLUMNS)
 
 
-def table_of(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) -> StudyTable:
+def build_table(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) -> StudyTable:
     """A study table of given cells, such as a planted population; columns that are not given are missing."""
     require_columns({name for cells in rows.values() for name in cells})
     return StudyTable(*_frames(rows), corrected, (), {})
 
 
 def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    cards = catalogue()  # once, for it looks after every card file
+    cards = load_catalogue()  # once, for it looks after every card file
     return {encoder: cells for encoder, cells in rows.items() if population in ("all", _population_of(cards[encoder]))}
 
 
@@ -180,7 +180,7 @@ _Found = TypeVar("_Found")
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def limit_to_one_thread() -> Iterator[None]:
     """One thread of BLAS in the block or function: on a few hundred rows more of them mostly wait for each other."""
     with threadpool_limits(limits=1, user_api="blas"):
         yield
@@ -205,7 +205,7 @@ def require_several(values: pd.Series, what: str) -> None:
         )
 
 
-def those(table: StudyTable, column: str, value: object) -> StudyTable:
+def select_encoders(table: StudyTable, column: str, value: object) -> StudyTable:
     """The encoders with a value in a column, of which there must be one; the others are left out."""
     require_columns([column])
     chosen = table.frame.index[table.frame[column] == value]
@@ -214,7 +214,7 @@ def those(table: StudyTable, column: str, value: object) -> StudyTable:
     return table.only(chosen, because=f"{column} is not {value}")
 
 
-def in_groups(table: StudyTable, column: str, answer: Callable[[StudyTable], _Found]) -> dict[str, _Found]:
+def answer_by_group(table: StudyTable, column: str, answer: Callable[[StudyTable], _Found]) -> dict[str, _Found]:
     """The answer for each group of encoders that has a year and a full-shot error, by the value of a column."""
     groups = table.frame.dropna(subset=["year", "train_test"])[column].dropna().unique()
-    return {str(group): answer(those(table, column, group)) for group in sorted(groups)}
+    return {str(group): answer(select_encoders(table, column, group)) for group in sorted(groups)}

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ContentError, QueryError
-from ..execution.executor import Resources, n_cores
+from ..execution.executor import Resources, count_cores
 from ..execution.processes import Processes
-from ..files import content_folder, replaced
-from ..optional import requires_extra
+from ..files import get_content_folder, replace_file
+from ..optional import require_extra
 from .columns import STUDY_COLUMNS
 from .table import StudyTable, require_columns
 
-with requires_extra("study", needed_for="A study"):
+with require_extra("study", needed_for="A study"):
     import numpy as np
     import pandas as pd
     import xgboost
@@ -71,19 +71,19 @@ _BASES = {  # rounded to a power of it
 }
 
 
-def prepared(table: StudyTable, features: str | Sequence[str] = "few") -> pd.DataFrame:
+def prepare_facts(table: StudyTable, features: str | Sequence[str] = "few") -> pd.DataFrame:
     """Facts of encoders, rounded so that encoders which hardly differ look alike: encoder x feature.
 
     Epochs are rounded to multiples of 200, the number of augmentations to multiples of 2; sizes and counts to the
     nearest power of 2 and rates to the nearest power of 10, on the logarithmic scale. Text, and true or false, is
     categorical, its categories sorted; a missing cell is NaN.
     """
-    names = feature_names(features)
+    names = list_tree_features(features)
     return pd.DataFrame({name: _prepared(table.frame[name]) for name in names}, index=table.frame.index)
 
 
-def coded(frame: pd.DataFrame) -> pd.DataFrame:
-    """What :func:`prepared` gave as numbers alone: a category is its position among the sorted ones of the table."""
+def encode_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """What :func:`prepare_facts` gave as numbers alone: a category is its position among the sorted ones."""
     return pd.DataFrame(
         {
             name: frame[name].cat.codes.astype("float64").where(frame[name].notna())
@@ -95,7 +95,7 @@ def coded(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
+def list_tree_features(features: str | Sequence[str]) -> tuple[str, ...]:
     """The columns of a set of :data:`TREE_FEATURES`, or the given columns."""
     if isinstance(features, str):
         if features not in TREE_FEATURES:
@@ -109,7 +109,7 @@ def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def named_features(features: str | Sequence[str]) -> str:
+def describe_tree_features(features: str | Sequence[str]) -> str:
     """The name of a set of features, or its columns by comma."""
     return features if isinstance(features, str) else ", ".join(features)
 
@@ -123,16 +123,16 @@ def _prepared(column: pd.Series) -> pd.Series:
     if name in _STEPS:
         return (column / _STEPS[name]).round() * _STEPS[name]
     if name in _BASES:
-        return pd.Series(nearest_power(column.to_numpy(), _BASES[name]), index=column.index, name=name)
+        return pd.Series(round_to_power(column.to_numpy(), _BASES[name]), index=column.index, name=name)
     return column
 
 
-def nearest_power(x: np.ndarray, base: float) -> np.ndarray:
+def round_to_power(x: np.ndarray, base: float) -> np.ndarray:
     """Powers of a base that are nearest on the logarithmic scale; what is not above 0 stays as it is.
 
-    >>> nearest_power(np.array([384.0, 768.0, 8.0, 0.0]), 2.0).tolist()
+    >>> round_to_power(np.array([384.0, 768.0, 8.0, 0.0]), 2.0).tolist()
     [512.0, 1024.0, 8.0, 0.0]
-    >>> nearest_power(np.array([0.2, 4e-4, np.nan]), 10.0).tolist()
+    >>> round_to_power(np.array([0.2, 4e-4, np.nan]), 10.0).tolist()
     [0.1, 0.001, nan]
     """
     rounded = np.asarray(x, dtype="float64").copy()
@@ -147,7 +147,7 @@ FIXED: dict[str, Any] = {  # what no search touches
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TreeSample:
     """What one model is trained on: the encoders that have the outcome."""
 
     values: pd.DataFrame  # encoder x feature, as prepared() gives it
@@ -163,18 +163,18 @@ class Sample:
         """Some rows as XGBoost reads them; without names, which it would decode anew in every round of boosting."""
         return xgboost.DMatrix(self.x[rows], label=self.y[rows], nthread=1)
 
-    def only(self, rows: Array) -> Sample:
+    def only(self, rows: Array) -> TreeSample:
         """Some rows as a sample."""
-        return Sample(self.values.iloc[rows], self.x[rows], self.y[rows])
+        return TreeSample(self.values.iloc[rows], self.x[rows], self.y[rows])
 
 
-def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *, n_least: int = 2) -> Sample:
+def select_sample(table: StudyTable, outcome: str, features: str | Sequence[str], *, n_least: int = 2) -> TreeSample:
     """The rows of a table that have an outcome in numbers, which must vary and be no feature; at least ``n_least``."""
     if not table.column(outcome).is_number:
         raise QueryError(
             f"The column {outcome} holds text, expected an outcome in numbers; take a risk such as usability."
         )
-    values = prepared(table, features)
+    values = prepare_facts(table, features)
     if outcome in values:
         raise QueryError(
             f"Got {outcome} as outcome and as feature, expected it only once; leave it out of the features."
@@ -191,45 +191,50 @@ def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *,
             f"The outcome {outcome} is {y[0]:g} for all {len(y)} encoders that have it, expected one that varies; "
             "there is nothing to explain."
         )
-    return Sample(values[measured], coded(values)[measured].to_numpy(dtype="float64"), y)
+    return TreeSample(values[measured], encode_categories(values)[measured].to_numpy(dtype="float64"), y)
 
 
-def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
+def draw_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
     """The rows 0 to n - 1 in random order, cut into nearly equal folds; tuning takes draw 0, scoring the others.
 
-    >>> [len(fold) for fold in drawn_folds(11, 3, seed=0, draw=1)]
+    >>> [len(fold) for fold in draw_folds(11, 3, seed=0, draw=1)]
     [4, 4, 3]
     """
     return tuple(np.array_split(np.random.default_rng([seed, draw]).permutation(n), n_folds))
 
 
-def others(n: int, fold: Array) -> Array:
+def list_rows_outside(n: int, fold: Array) -> Array:
     """The rows outside a fold, in ascending order."""
     return np.setdiff1d(np.arange(n), fold)
 
 
-def booster_of(matrix: xgboost.DMatrix, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
+def build_booster(matrix: xgboost.DMatrix, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
     """A booster that has not boosted yet; ``rounds`` is left to the caller."""
     settings = {name: value for name, value in parameters.items() if name != "rounds"}
     return xgboost.Booster({**FIXED, **settings, "seed": seed}, [matrix])
 
 
-def boost(booster: xgboost.Booster, matrix: xgboost.DMatrix, rounds: range) -> None:
+def run_boosting(booster: xgboost.Booster, matrix: xgboost.DMatrix, rounds: range) -> None:
     """Boosts through the rounds, numbered from 0; going on later gives the same trees as going on at once."""
     for number in rounds:
         booster.update(matrix, number)
 
 
-def trained(sample: Sample, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
+def train_trees(sample: TreeSample, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
     """A model of all rows."""
     matrix = sample.matrix(np.arange(sample.n))
-    booster = booster_of(matrix, parameters, seed=seed)
-    boost(booster, matrix, range(parameters["rounds"]))
+    booster = build_booster(matrix, parameters, seed=seed)
+    run_boosting(booster, matrix, range(parameters["rounds"]))
     return booster
 
 
-def out_of_fold(
-    sample: Sample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], *, seed: int, n_workers: int = 0
+def predict_out_of_fold(
+    sample: TreeSample,
+    parameters: Mapping[str, Any],
+    folds: Sequence[Sequence[Array]],
+    *,
+    seed: int,
+    n_workers: int = 0,
 ) -> Array:
     """Predictions of each row by the model that was not shown its fold, shape (n_repeats, n).
 
@@ -240,9 +245,9 @@ def out_of_fold(
 
     def fill(task: tuple[int, Array]) -> None:
         repeat, fold = task
-        matrix = sample.matrix(others(sample.n, fold))
-        booster = booster_of(matrix, parameters, seed=seed)
-        boost(booster, matrix, range(parameters["rounds"]))
+        matrix = sample.matrix(list_rows_outside(sample.n, fold))
+        booster = build_booster(matrix, parameters, seed=seed)
+        run_boosting(booster, matrix, range(parameters["rounds"]))
         predictions[repeat, fold] = booster.predict(sample.matrix(fold))
 
     for _ in _mapped(fill, tasks, n_workers):
@@ -251,20 +256,22 @@ def out_of_fold(
 
 
 PREDICTIONS = "out_of_fold.json"
-"""In ``analysis/``: predictions of the shipped rows, which take a minute of boosting, by :func:`predictions_key`."""
+"""In ``analysis/``: predictions of the shipped rows, which take a minute of boosting, by :func:`hash_predictions`."""
 
 
-def predictions_key(sample: Sample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], seed: int) -> str:
-    """A hash of all that :func:`out_of_fold` depends on: rows, settings, folds, seed, and the release of XGBoost."""
+def hash_predictions(
+    sample: TreeSample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], seed: int
+) -> str:
+    """A hash of all that :func:`predict_out_of_fold` depends on: rows, settings, folds, seed, release of XGBoost."""
     rounded = [[f"{value:.9g}" for value in numbers.ravel()] for numbers in (sample.x, sample.y)]  # as processors agree
     rows = [*rounded, [[fold.tolist() for fold in division] for division in folds]]
     decisive = [rows, {**FIXED, **parameters}, seed, xgboost.__version__]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
-def stored_predictions(key: str) -> Array | None:
+def read_stored_predictions(key: str) -> Array | None:
     """What ``scripts/stored_predictions.py`` stored under a key, shape (n_repeats, n); None if nothing."""
-    path = content_folder("analysis") / PREDICTIONS
+    path = get_content_folder("analysis") / PREDICTIONS
     found = _document(path)["predictions"].get(key)
     return None if found is None else np.array(found, dtype="float32").astype("float64")  # as XGBoost gives them
 
@@ -282,26 +289,26 @@ def number_of_workers(n_workers: int) -> int:
     """``n_workers``, or the cores that this process may use if it is 0."""
     if n_workers < 0:
         raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one a core.")
-    return n_workers or n_cores()
+    return n_workers or count_cores()
 
 
-def fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:
+def compute_fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:
     """Root-mean-square error of each fold, in the outcome's unit; ``predictions`` has shape (n,)."""
     return np.array([np.sqrt(np.mean((predictions[fold] - y[fold]) ** 2)) for fold in folds])
 
 
-def explained_by_fold(errors: Array, y: Array) -> float:
+def compute_r2_by_fold(errors: Array, y: Array) -> float:
     """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance, which is optimistic for small folds."""
     return float(100 * (1 - np.mean(errors) ** 2 / np.var(y)))
 
 
-def explained_pooled(y: Array, predictions: Array) -> float:
+def compute_pooled_r2(y: Array, predictions: Array) -> float:
     """Out-of-fold R2 in percent: 1 - mean squared error / variance, over rows and repeats; shape (n_repeats, n)."""
     return float(100 * (1 - np.mean((predictions - y) ** 2) / np.var(y)))
 
 
-def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are."""
+def resample_pooled_r2(y: Array, predictions: Array, *, seed: int, n_draws: int = 2000) -> tuple[float, float]:
+    """95 % interval of :func:`compute_pooled_r2` by drawing rows with replacement; the models stay as they are."""
     squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
     drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
     variance = np.var(y[drawn], axis=1)
@@ -323,18 +330,18 @@ _HEAD = """\
 """
 
 
-def tuned_parameters(
+def read_tuned_parameters(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> dict[str, Any]:
     """The stored settings of the trees of an outcome, with ``rounds`` and XGBoost's names of the others."""
-    return dict(stored_tuning(outcome, features, path=path)["parameters"])
+    return dict(read_stored_tuning(outcome, features, path=path)["parameters"])
 
 
-def stored_tuning(
+def read_stored_tuning(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> Mapping[str, Any]:
     """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``."""
-    document = _document(path or content_folder("analysis") / FILE)
+    document = _document(path or get_content_folder("analysis") / FILE)
     sets = {name: entries for name, entries in document.items() if name != "how"}
     entry = sets.get(features, {}).get(outcome) if isinstance(features, str) else None
     if entry is None:
@@ -346,7 +353,7 @@ def stored_tuning(
     return {**entry, "how": document["how"]}
 
 
-def written_parameters(
+def write_parameters(
     tunings: Iterable[Tuned],
     path: Path,
     *,
@@ -354,7 +361,7 @@ def written_parameters(
     table: str,
     scores: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> Path:
-    """Writes tuned settings where :func:`tuned_parameters` reads them, replaced whole.
+    """Writes tuned settings where :func:`read_tuned_parameters` reads them, replaced whole.
 
     ``date`` and ``table`` say when and on which rows; ``scores`` are percentages of explained variance by set of
     features and outcome: ``by_fold``, ``pooled``, ``nested_by_fold``, ``nested_pooled``.
@@ -377,7 +384,7 @@ def written_parameters(
         lines += [f"{name} = {_toml(getattr(tuned, name))}" for name in ("error", "n", "n_trials", "n_pruned")]
         known = (scores or {}).get((tuned.features, tuned.outcome), {})
         lines += [f"{name} = {value:.2f}" for name, value in known.items()]
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
     _document.cache_clear()
     return path
@@ -433,7 +440,7 @@ class Tuned:
 class Search:
     """One search to do; it can be sent to another process."""
 
-    sample: Sample
+    sample: TreeSample
     outcome: str
     features: str  # name of the set, or the columns
     n_trials: int
@@ -452,13 +459,13 @@ class Course:
     boosted: int  # rounds, each fold
 
 
-def searched(search: Search) -> Tuned:
+def search_settings(search: Search) -> Tuned:
     """The best settings among the trials."""
-    with requires_extra("study", needed_for="Tuning trees"):
+    with require_extra("study", needed_for="Tuning trees"):
         import optuna
 
     sample, seed = search.sample, search.seed
-    matrices = folds_of(sample, drawn_folds(sample.n, search.n_folds, seed=seed, draw=0))
+    matrices = build_fold_matrices(sample, draw_folds(sample.n, search.n_folds, seed=seed, draw=0))
     best, n_pruned, boosted, n_done = float("inf"), 0, 0, 0
     parameters: dict[str, Any] = {}
     with _quiet():
@@ -468,8 +475,8 @@ def searched(search: Search) -> Tuned:
                 sampler = optuna.samplers.TPESampler(seed=drawn, n_startup_trials=RANDOM_TRIALS)
                 study = optuna.create_study(sampler=sampler)
             trial = study.ask()
-            tried = suggested(trial)
-            course = course_of(matrices, tried, best=best, seed=seed)
+            tried = suggest_settings(trial)
+            course = boost_folds(matrices, tried, best=best, seed=seed)
             study.tell(trial, course.hoped_for)
             n_done, boosted = n_done + 1, boosted + course.boosted
             if course.rounds is None:
@@ -492,7 +499,7 @@ def searched(search: Search) -> Tuned:
     )
 
 
-def suggested(trial: optuna.Trial) -> dict[str, Any]:
+def suggest_settings(trial: optuna.Trial) -> dict[str, Any]:
     """The settings of a trial, but for the number of rounds."""
     return {
         "eta": trial.suggest_float("eta", 0.03, 1.0, log=True),
@@ -505,12 +512,12 @@ def suggested(trial: optuna.Trial) -> dict[str, Any]:
     }
 
 
-def folds_of(sample: Sample, folds: Sequence[Array]) -> list[FoldMatrices]:
+def build_fold_matrices(sample: TreeSample, folds: Sequence[Array]) -> list[FoldMatrices]:
     """For each fold the matrix to train on, the matrix held out, and its outcomes; to be shared by all trials."""
-    return [(sample.matrix(others(sample.n, fold)), sample.matrix(fold), sample.y[fold]) for fold in folds]
+    return [(sample.matrix(list_rows_outside(sample.n, fold)), sample.matrix(fold), sample.y[fold]) for fold in folds]
 
 
-def course_of(
+def boost_folds(
     matrices: Sequence[FoldMatrices],
     parameters: Mapping[str, Any],
     *,
@@ -518,12 +525,12 @@ def course_of(
     seed: int,
 ) -> Course:
     """Boosts the folds of one trial side by side until going on cannot beat ``best``."""
-    boosters = [booster_of(training, parameters, seed=seed) for training, _, _ in matrices]
+    boosters = [build_booster(training, parameters, seed=seed) for training, _, _ in matrices]
     errors: list[float] = []
     lowest, at = float("inf"), None
     for done in range(_ROUNDS_BETWEEN_ERRORS, ROUNDS[-1] + 1, _ROUNDS_BETWEEN_ERRORS):
         for booster, (training, _, _) in zip(boosters, matrices, strict=True):
-            boost(booster, training, range(done - _ROUNDS_BETWEEN_ERRORS, done))
+            run_boosting(booster, training, range(done - _ROUNDS_BETWEEN_ERRORS, done))
         errors.append(_mean_error(boosters, matrices))
         if done in ROUNDS and errors[-1] < lowest:
             lowest, at = errors[-1], done
@@ -580,14 +587,14 @@ def tune(
     search ends at the first trial whose error is no larger than ``stop_at``.
     """
     search = search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
-    return searched(replace(search, stop_at=stop_at))
+    return search_settings(replace(search, stop_at=stop_at))
 
 
 def search_for(
     table: StudyTable, outcome: str, features: str | Sequence[str], *, n_trials: int, n_folds: int, seed: int
 ) -> Search:
     """A search on the encoders of a table that have an outcome."""
-    sample, named = sample_of(table, outcome, features, n_least=n_folds), named_features(features)
+    sample, named = select_sample(table, outcome, features, n_least=n_folds), describe_tree_features(features)
     return Search(sample=sample, outcome=outcome, features=named, n_trials=n_trials, n_folds=n_folds, seed=seed)
 
 
@@ -608,21 +615,21 @@ def tune_all(
         for outcome in dict.fromkeys(outcomes)
     ]
     by_outcome: dict[str, Tuned] = {}
-    for tuned in searched_all(searches, n_workers):
+    for tuned in iterate_searches(searches, n_workers):
         by_outcome[tuned.outcome] = tuned
         if progress is not None:
             progress(tuned.outcome, len(by_outcome), len(searches))
     return by_outcome
 
 
-def searched_all(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tuned]:
+def iterate_searches(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tuned]:
     """The results of searches, in their order, each as soon as it and those before it are done."""
     workers = min(number_of_workers(n_workers), len(searches))
     if workers <= 1:
-        yield from map(searched, searches)
+        yield from map(search_settings, searches)
         return
     done: dict[int, Tuned] = {}
-    resources = Resources(n_cpus=max(1, n_cores() // workers))
+    resources = Resources(n_cpus=max(1, count_cores() // workers))
     with closing(Processes(workers)) as processes:
         outcomes = processes.map_unordered(_with_number, enumerate(searches), resources)
         for number in range(len(searches)):
@@ -635,4 +642,4 @@ def searched_all(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tun
 
 
 def _with_number(numbered: tuple[int, Search]) -> tuple[int, Tuned]:
-    return numbered[0], searched(numbered[1])
+    return numbered[0], search_settings(numbered[1])

@@ -1,7 +1,7 @@
 """Blocks of networks whose names do not say them: how many there are in each stage, and their channels.
 
 ``metadata/blocks.tsv`` has a row a network, by backbone and options; ``scripts/derive_blocks.py`` writes it with
-:func:`zoo.encoders.taps.stages_of`, which looks at the network itself. Nothing here imports torch.
+:func:`zoo.encoders.intermediate_features.detect_stages`, which looks at the network itself. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import ContentError
-from ..files import content_folder
+from ..files import get_content_folder
 from .schema import EncoderCard
 
 TABLE = "blocks.tsv"
@@ -52,12 +52,12 @@ class Stages:
         return " ".join(",".join(f"{width}*{n}" for width, n in _runs(stage)) for stage in self.widths)
 
 
-def stages_of_card(card: EncoderCard) -> Stages | None:
+def find_stages(card: EncoderCard) -> Stages | None:
     """The blocks of a card's network; None for one that is not in the table, as most transformers are not."""
-    return _table().get((card.architecture.backbone, options_text(card.architecture.options)))
+    return _table().get((card.architecture.backbone, format_options(card.architecture.options)))
 
 
-def options_text(options: dict[str, object]) -> str:
+def format_options(options: dict[str, object]) -> str:
     """Options of a backbone as the table writes them."""
     return json.dumps(options, sort_keys=True, default=str)
 
@@ -75,7 +75,7 @@ def read_blocks(path: Path) -> dict[tuple[str, str], Stages]:
 
 @cache
 def _table() -> dict[tuple[str, str], Stages]:
-    return read_blocks(content_folder("metadata") / TABLE)
+    return read_blocks(get_content_folder("metadata") / TABLE)
 
 
 def _stages(text: str, pools_last: str) -> Stages:

@@ -2,8 +2,8 @@
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
 and ``like = "ID"`` inside an encoder starts from another encoder. Reading and checking them is what
-:mod:`zoo.cards.compiled` saves, with a copy for the shipped cards and one for the user's; beside every card a copy has
-the facts of all cards that listings show, a column each, so that a listing builds no card.
+:mod:`zoo.cards.content_cache` saves, with a copy for the shipped cards and one for the user's; beside every card a copy
+has the facts of all cards that listings show, a column each, so that a listing builds no card.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import CardError, QueryError, UnknownName, note, warn
-from ..files import content_files, content_folder, content_names, looked, read_contents, shipped_only, user_folder
-from .compiled import Parts, Stamp, compiled, stamp
-from .finding import Finder, names_of
-from .representations import MARK, are_features, derived, own_id
+from ..errors import CardError, QueryError, UnknownName, warn, warn_name_note
+from ..files import (
+    get_content_folder,
+    get_user_folder,
+    list_content_files,
+    list_content_names,
+    make_cached_lookup,
+    read_contents,
+    use_shipped_only,
+)
+from .content_cache import CachedContent, Stamp, load_cached_content, read_stamp
+from .representations import MARK, derive_card, get_base_id, is_feature_spec
 from .schema import (
     COLUMNS,
     LINEAGE,
@@ -40,6 +47,7 @@ from .schema import (
     Representation,
     Weights,
 )
+from .search import EncoderFinder, format_search_names
 
 LIST = "Run 'zoo list' to see them all."
 RULES = ("errors", "files", "cards")  # modules whose change makes a cached copy of cards worthless
@@ -90,7 +98,7 @@ class Catalogue(Mapping[str, EncoderCard]):
     of a card file with ``listed = false``, are looked up too; they are listed by :attr:`with_unlisted` alone.
     """
 
-    def __init__(self, parts: Sequence[Parts], *, with_unlisted: bool = False) -> None:
+    def __init__(self, parts: Sequence[CachedContent], *, with_unlisted: bool = False) -> None:
         self._parts = parts  # of the shipped cards, then of the user's
         self._every: dict[str, str] = {encoder.casefold(): encoder for encoder in self._joined("ids")}
         self._hidden = frozenset(() if with_unlisted else self._joined("unlisted ids"))
@@ -129,16 +137,16 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def lists(self, encoder: str) -> bool:
         """False of an encoder of an experiment, by its id or that of other features of it, unless these are listed."""
-        return own_id(encoder) not in self._hidden
+        return get_base_id(encoder) not in self._hidden
 
     def listing(self, encoders: Iterable[str]) -> Catalogue:
         """These cards if all of the encoders, by id, are among those that are listed; else :attr:`with_unlisted`."""
         return self if all(one.casefold() in self._by_folded for one in encoders) else self.with_unlisted
 
     @cached_property
-    def finder(self) -> Finder:
+    def finder(self) -> EncoderFinder:
         """What finds encoders by what people call them."""
-        return Finder(self.column("names"))
+        return EncoderFinder(self.column("names"))
 
     def column(self, field: str) -> Mapping[str, Any]:
         """A fact of every card by id, by its dotted name; ``n_errata`` and ``names`` are facts too."""
@@ -157,13 +165,13 @@ class Catalogue(Mapping[str, EncoderCard]):
 
         Raises UnknownName, or QueryError if the encoder does not have such features.
         """
-        id_part, mark, features = _taken_apart(name) if isinstance(name, str) else ("", "", "")
+        id_part, mark, features = _parse_id(name) if isinstance(name, str) else ("", "", "")
         encoder = self._known(id_part)
         if encoder is None:
             raise UnknownName(
                 "encoder", id_part or name, self, hint=LIST, nearest=self.finder.nearest(id_part) if id_part else None
             )
-        return derived(self._of_file(encoder), features=features).id if mark else encoder
+        return derive_card(self._of_file(encoder), features=features).id if mark else encoder
 
     def _known(self, name: str) -> str | None:
         """The id of a name or place without features; None if there is none, without a search for others like it."""
@@ -177,8 +185,8 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def __getitem__(self, name: str) -> EncoderCard:
         encoder = self.id_of(name)
-        card = self._of_file(own_id(encoder))
-        return card if encoder == card.id else derived(card, features=encoder.partition(MARK)[2])
+        card = self._of_file(get_base_id(encoder))
+        return card if encoder == card.id else derive_card(card, features=encoder.partition(MARK)[2])
 
     def _id_at(self, place: str) -> str:
         """The encoder whose weights are at this place of timm or of the Hub; one without a card gets one now."""
@@ -187,7 +195,7 @@ class Catalogue(Mapping[str, EncoderCard]):
             listed = ", ".join(card.id for card in found[:8]) + (", ..." if len(found) > 8 else "")
             raise QueryError(f"The place {place!r} holds {len(found)} encoders, {listed}; name one of them.")
         if found:
-            note(f"{place} is {found[0].id!r}, which has a card.")
+            warn_name_note(f"{place} is {found[0].id!r}, which has a card.")
             return found[0].id
         card: EncoderCard = import_module(_MAKER).card_at(place)
         return card.id
@@ -222,7 +230,7 @@ class Catalogue(Mapping[str, EncoderCard]):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        id_part, mark, _ = _taken_apart(name)
+        id_part, mark, _ = _parse_id(name)
         try:
             return self._known(id_part) is not None and (not mark or bool(self.id_of(name)))
         except (UnknownName, QueryError):
@@ -235,10 +243,10 @@ class Catalogue(Mapping[str, EncoderCard]):
         return len(self._by_folded)
 
 
-def _taken_apart(name: str) -> tuple[str, str, str]:
+def _parse_id(name: str) -> tuple[str, str, str]:
     """Encoder, mark and features of a name; a place on the Hub may have a revision behind a mark before them."""
     encoder, mark, rest = name.partition(MARK)
-    if not mark or not name.casefold().startswith("hf:") or are_features(rest):
+    if not mark or not name.casefold().startswith("hf:") or is_feature_spec(rest):
         return encoder, mark, rest
     revision, mark, features = rest.partition(MARK)
     return f"{encoder}{MARK}{revision}", mark, features
@@ -258,36 +266,36 @@ def adopt(card: EncoderCard) -> EncoderCard:
     return _UNLISTED.setdefault(card.id.casefold(), card)
 
 
-def unlisted(name: str) -> EncoderCard | None:
+def get_unlisted(name: str) -> EncoderCard | None:
     """The card in no file with this id, if :func:`adopt` was given one."""
-    return _UNLISTED.get(own_id(name).casefold())
+    return _UNLISTED.get(get_base_id(name).casefold())
 
 
-@looked
-def catalogue() -> Catalogue:
+@make_cached_lookup
+def load_catalogue() -> Catalogue:
     """Every card of the zoo and of the user's folder; a file that has changed is read again.
 
     A card of the user's that is wrong is left out with a :class:`~zoo.errors.ContentWarning` that names file, encoder,
     field, value and what was expected; so is a file that cannot be read. A wrong shipped card raises CardError.
     """
-    cards = _catalogue(tuple(map(stamp, content_names("metadata", ".toml"))))
+    cards = _catalogue(tuple(map(read_stamp, list_content_names("metadata", ".toml"))))
     warn(cards.left_out)
     return cards
 
 
-def own_card(card: EncoderCard) -> EncoderCard:
+def get_base_card(card: EncoderCard) -> EncoderCard:
     """The card of the encoder itself, in place of that of other features of it."""
-    return card if MARK not in card.id else catalogue()[own_id(card.id)]
+    return card if MARK not in card.id else load_catalogue()[get_base_id(card.id)]
 
 
 def read_card_files() -> dict[Path, bytes]:
     """Content of every card file, the shipped ones first, without those of the user's that cannot be read."""
-    return read_contents(content_files("metadata", ".toml"), "metadata", CardError, [])
+    return read_contents(list_content_files("metadata", ".toml"), "metadata", CardError, [])
 
 
 @lru_cache(maxsize=4)
 def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
-    folder = str(content_folder("metadata"))
+    folder = str(get_content_folder("metadata"))
     shipped = _shipped(tuple(one for one in stamps if one[0].startswith(folder)))
     own_stamps = [one for one in stamps if not one[0].startswith(folder)]
     if not own_stamps:
@@ -298,15 +306,17 @@ def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
         return read_contents((Path(path) for path, *_ in own_stamps), "metadata", CardError, unreadable)
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        facts, left_out = parse_beside_shipped(sources)
+        facts, left_out = parse_own_cards(sources)
         return _as_parts(facts, [*unreadable, *left_out])
 
-    of = user_folder()
-    return Catalogue([shipped, compiled("own_cards", own_stamps, RULES, read, make, of=of, beside=shipped.digest)])
+    of = get_user_folder()
+    return Catalogue(
+        [shipped, load_cached_content("own_cards", own_stamps, RULES, read, make, of=of, beside=shipped.digest)]
+    )
 
 
 @lru_cache(maxsize=2)
-def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
+def _shipped(stamps: tuple[Stamp, ...]) -> CachedContent:
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         from .reading import parse_cards  # the checker is only needed when a card has changed
 
@@ -315,15 +325,15 @@ def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
     def read() -> dict[Path, bytes]:
         return read_contents((Path(path) for path, *_ in stamps), "metadata", CardError, [])
 
-    return compiled("cards", stamps, RULES, read, make, of=content_folder("metadata"))
+    return load_cached_content("cards", stamps, RULES, read, make, of=get_content_folder("metadata"))
 
 
-def parse_beside_shipped(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def parse_own_cards(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Checked facts of cards beside the shipped ones, by id, and a sentence for each that is wrong."""
     from .reading import parse_cards
 
-    with shipped_only():
-        parts = _shipped(tuple(map(stamp, content_names("metadata", ".toml"))))
+    with use_shipped_only():
+        parts = _shipped(tuple(map(read_stamp, list_content_names("metadata", ".toml"))))
     urls = [url or NOT_RECORDED.value for url in parts["column weights.url"]]
     files = map(Path, parts["files"])
     return parse_cards(sources, dict(zip(parts["ids"], zip(files, urls, strict=True), strict=True)))
@@ -352,7 +362,7 @@ def _listing(facts: Mapping[str, Any]) -> list[Any]:
         listed.append(None if value == NOT_RECORDED.value else value)
     use = build_card(facts).commercial_use
     use_or_reason = use.value if isinstance(use, Missing) else use
-    return [*listed, use_or_reason, len(facts["errata"]), names_of(facts)]
+    return [*listed, use_or_reason, len(facts["errata"]), format_search_names(facts)]
 
 
 def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:

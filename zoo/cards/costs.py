@@ -2,7 +2,7 @@
 
 ``metadata/costs.tsv`` has a row a network: the numbers do not depend on the weights, so encoders that share backbone,
 options, features and size of images share a row. ``scripts/derive_costs.py`` writes it with
-:func:`zoo.encoders.costs.computed_cost`, which runs each network on tensors without content. Nothing here imports
+:func:`zoo.encoders.costs.compute_card_cost`, which runs each network on tensors without content. Nothing here imports
 torch.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..errors import ContentError, QueryError
-from ..files import content_folder
-from .catalogue import own_card
+from ..files import get_content_folder
+from .catalogue import get_base_card
 from .schema import EncoderCard
 
 TABLE = "costs.tsv"
@@ -53,7 +53,7 @@ class Cost:
     n_operations: int  # calls of one forward pass, whatever the batch
 
 
-def network_key(card: EncoderCard) -> str:
+def compute_network_key(card: EncoderCard) -> str:
     """What a network's costs depend on, as 16 hexadecimal digits: backbone, options, features and size of images."""
     import json  # which those that ask for shipped encoders do without
     from hashlib import blake2b
@@ -68,7 +68,7 @@ def network_key(card: EncoderCard) -> str:
     return blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
-def cost_of(card: EncoderCard) -> Cost | None:
+def find_cost(card: EncoderCard) -> Cost | None:
     """The cost of an encoder at the size of images of its card; None if it is not in the table.
 
     Other features of an encoder (``dino_vitS16@cls``) have the cost of its card's: their last layers alone differ.
@@ -78,22 +78,22 @@ def cost_of(card: EncoderCard) -> Cost | None:
     return found if isinstance(found, Cost) else None
 
 
-def why_unknown(card: EncoderCard) -> str:
+def explain_unknown_cost(card: EncoderCard) -> str:
     """Why the table has no numbers of an encoder's network; "" if it has, or does not have the network."""
     found = _of(card)
     return found if isinstance(found, str) else ""
 
 
 def _of(card: EncoderCard) -> Cost | str | None:
-    found = _table()[0].get(network_key(card))
+    found = _table()[0].get(compute_network_key(card))
     if found is None:
-        whole = own_card(card)
+        whole = get_base_card(card)
         if whole is not card and whole.preprocess.crop_px == card.preprocess.crop_px:
-            found = _table()[0].get(network_key(whole))
+            found = _table()[0].get(compute_network_key(whole))
     return found
 
 
-def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", *, device: str = "cuda") -> int:
+def estimate_memory(cost: Cost, batch_size: int, precision: Precision = "float32", *, device: str = "cuda") -> int:
     """Memory that features of batches of that size take, in bytes.
 
     Contained are parameters and buffers, the images and the most activations alive at once (times ``GPU_MARGIN`` or
@@ -101,7 +101,7 @@ def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", 
     contained are, on a CPU, Python and its libraries (about 0.5 GB) and images decoded ahead; nor anything of training.
     In half precision activations count with ``AUTOCAST_SHARE``, as under autocast, where parameters keep their bytes.
 
-    >>> memory_bytes(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
+    >>> estimate_memory(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
     1252
     """
     if batch_size < 1:
@@ -112,27 +112,27 @@ def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", 
     return context + cost.parameter_bytes + round(margin * share * alive)
 
 
-def largest_batch_size(
+def find_largest_batch_size(
     cost: Cost, max_memory: int, precision: Precision = "float32", *, device: str = "cuda", most: int = 1024
 ) -> int:
-    """The most images a batch, up to ``most``, that fit into so many bytes by :func:`memory_bytes`; 0 if not one does.
+    """The most images per batch, up to ``most``, that fit into so many bytes by :func:`estimate_memory`, or 0.
 
-    >>> largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 1252, device="cpu")
+    >>> find_largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 1252, device="cpu")
     64
     """
     fitting, too_many = 0, most + 1
     while too_many - fitting > 1:
         middle = (fitting + too_many) // 2
-        if memory_bytes(cost, middle, precision, device=device) <= max_memory:
+        if estimate_memory(cost, middle, precision, device=device) <= max_memory:
             fitting = middle
         else:
             too_many = middle
     return fitting
 
 
-def costs_table() -> Path:
+def locate_costs_table() -> Path:
     """The file of the shipped table."""
-    return content_folder("metadata") / TABLE
+    return get_content_folder("metadata") / TABLE
 
 
 def read_costs(path: Path) -> dict[str, dict[str, str]]:
@@ -146,7 +146,7 @@ def read_costs(path: Path) -> dict[str, dict[str, str]]:
     return {row["network"]: row for row in rows}
 
 
-def shipped_costs() -> Mapping[str, Cost]:
+def load_shipped_costs() -> Mapping[str, Cost]:
     """Costs by id of the zoo's own encoders, quicker than card by card."""
     return _table()[1]
 
@@ -154,7 +154,7 @@ def shipped_costs() -> Mapping[str, Cost]:
 @cache
 def _table() -> tuple[Mapping[str, Cost | str], Mapping[str, Cost]]:
     """Numbers, or why there are none, by network; and numbers by encoder."""
-    path = costs_table()
+    path = locate_costs_table()
     rows = read_costs(path)
     by_network = {key: row["unknown"] or _numbers(row, path) for key, row in rows.items()}
     known = {key: found for key, found in by_network.items() if isinstance(found, Cost)}

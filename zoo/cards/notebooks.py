@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import QueryError
-from ..optional import requires_extra
+from ..optional import require_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ _STYLE = (  # no colours but the page's own, light or dark; notebooks align cell
 )
 
 
-class Shown:
+class NotebookTable:
     """Rows of numbers that show themselves in a notebook: as a table, as ``.df`` and by ``.plot()``."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class Shown:
     @property
     def df(self) -> pd.DataFrame:
         """All rows as a DataFrame, with units in the names of the columns."""
-        with requires_extra("tables", needed_for="A DataFrame"):
+        with require_extra("tables", needed_for="A DataFrame"):
             import pandas as pd
         return pd.DataFrame([*self._records()])
 
@@ -68,7 +68,7 @@ class Shown:
             if is_same or some == {None}:
                 hidden.add(name)
         notes += ["; ".join(said)] * bool(said)
-        return html_table(records[:MOST], caption=caption, notes=[*notes, *self._notes()], hidden=hidden)
+        return render_html_table(records[:MOST], caption=caption, notes=[*notes, *self._notes()], hidden=hidden)
 
     def plot(self, ax: Axes | None = None, *, most: int = MOST) -> Axes:
         """Draws values with their intervals, a line each and ``most`` at most, on ``ax`` or a new figure.
@@ -91,7 +91,7 @@ class Shown:
             if one[value] is not None:
                 lines.setdefault(", ".join(str(one[name]) for name in differ), []).append(one)
         names = [*islice(lines, most)]
-        axes = ax if ax is not None else new_axes(height=0.8 + _ROW_INCHES * len(names))
+        axes = ax if ax is not None else make_axes(height=0.8 + _ROW_INCHES * len(names))
         for place, one in ((place, one) for place, name in enumerate(names) for one in lines[name]):
             ends = [one[value] if one[end] is None else one[end] for end in (low, high)]
             axes.plot(ends, [place, place], color="#0072B2", linewidth=3.0, alpha=0.45, solid_capstyle="butt")
@@ -103,14 +103,14 @@ class Shown:
         return axes
 
 
-def new_axes(*, height: float, width: float = 7.0) -> Axes:
+def make_axes(*, height: float, width: float = 7.0) -> Axes:
     """Axes of a new figure of so many inches, which a notebook shows below the cell."""
-    with requires_extra("study", needed_for="A plot"):
+    with require_extra("study", needed_for="A plot"):
         import matplotlib.pyplot as plt
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def html_table(
+def render_html_table(
     records: Sequence[Mapping[str, Any]],
     *,
     caption: str,
@@ -121,7 +121,7 @@ def html_table(
 ) -> str:
     """A compact table with everything escaped, for light and dark notebooks; the ends of an interval are one column.
 
-    >>> html_table([{"encoder": "<b>", "error_percent": 24.61}], caption="A & B", has_header=False)[-84:]
+    >>> render_html_table([{"encoder": "<b>", "error_percent": 24.61}], caption="A & B", has_header=False)[-84:]
     '<tr><th scope="row">&lt;b&gt;</th><td class="n">24.6</td></tr></tbody></table></div>'
     """
     from html import escape

@@ -18,10 +18,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from ..errors import CardError, nearest_names
-from ..optional import requires_extra
-from .licences import LICENCES, licence_ids
-from .schema import LINEAGE, EncoderCard, Missing, Preprocess, named
+from ..errors import CardError, find_nearest_names
+from ..optional import require_extra
+from .licences import LICENCES, parse_licence_ids
+from .schema import LINEAGE, EncoderCard, Missing, Preprocess, list_named_encoders
 
 Facts = dict[str, Any]
 
@@ -49,7 +49,8 @@ def check_id(where: str, encoder: str) -> None:
     """Refuses an id that is no Python name, for torch.hub makes an attribute of it."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", encoder) or encoder in _RESERVED:
         raise CardError(
-            f"{where}: found the id {shown(encoder)}, expected letters, digits and '_' after a letter, and none of "
+            f"{where}: found the id {quote_value(encoder)}, expected letters, digits and '_' after a letter, and none "
+            "of "
             f"{', '.join(sorted(_RESERVED))}."
         )
 
@@ -63,7 +64,7 @@ def check_facts(where: str, merged: Facts) -> Facts:
     for part, kind in PARTS.items():
         table = merged.get(part, {})
         if not isinstance(table, dict):
-            raise CardError(f"{where}, field {part!r}: found {shown(table)}, expected a table.")
+            raise CardError(f"{where}, field {part!r}: found {quote_value(table)}, expected a table.")
         checked[part] = _check_part(where, part, table, kind)
     _add_what_follows(checked)
     checked["released"] = _check_released(where, merged)
@@ -84,11 +85,11 @@ def check_facts(where: str, merged: Facts) -> Facts:
     return checked
 
 
-def expectation(hint: Any) -> str:
+def describe_expected(hint: Any) -> str:
     """The values that a field takes, in words, from its annotation."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(expectation(option) for option in get_args(hint))
+        return " or ".join(describe_expected(option) for option in get_args(hint))
     if hint is Missing:
         return "one of the words " + ", ".join(map(repr, MISSING_WORDS))
     if origin is Literal:
@@ -96,12 +97,12 @@ def expectation(hint: Any) -> str:
     if origin is tuple:
         items = get_args(hint)
         many = "a list, each item" if items[-1] is Ellipsis else f"a list of {len(items)}, each item"
-        return f"{many} {expectation(items[0])}"
+        return f"{many} {describe_expected(items[0])}"
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "a table"}
     return names[origin or hint]
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value as a message quotes it."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -117,7 +118,7 @@ def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
     for name, value in stated.items():
         here = f"{where}, field '{part}.{name}'"
         if value is None:
-            raise CardError(f"{here}: found nothing, expected {expectation(hints[name])}.")
+            raise CardError(f"{here}: found nothing, expected {describe_expected(hints[name])}.")
         _check_value(here, value, hints[name], f"{part}.{name}")
     return stated
 
@@ -158,7 +159,7 @@ def _unstated(field: str, hint: Any) -> Any:
 
 def _check_value(here: str, value: Any, hint: Any, field: str) -> None:
     if not _fits(value, hint):
-        _refuse(here, value, expectation(hint))
+        _refuse(here, value, describe_expected(hint))
     for number in value if isinstance(value, list) else [value]:
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             _check_number(here, number, field)
@@ -232,7 +233,7 @@ def _check_errata(where: str, errata: Any) -> list[Facts]:
 
 
 def _check_licences(where: str, facts: Facts) -> None:
-    with requires_extra("models", needed_for="Checking the licences of cards"):  # torch.hub installs no dependencies
+    with require_extra("models", needed_for="Checking the licences of cards"):  # torch.hub installs no dependencies
         from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     for field in _SPDX:
@@ -245,11 +246,11 @@ def _check_licences(where: str, facts: Facts) -> None:
         except InvalidLicenseExpression:
             canonical = None
         if canonical != value:
-            near = canonical or next(iter(nearest_names(value, LICENCES, n=1)), None)
+            near = canonical or next(iter(find_nearest_names(value, LICENCES, n=1)), None)
             advice = f"such as {near!r}" if near else "such as 'MIT' or 'CC-BY-NC-4.0'"
             own = "" if canonical else ", 'LicenseRef-NAME' for terms of one's own, or 'not published'"
             _refuse(here, value, f"an SPDX licence id {advice}{own}")
-        for name in licence_ids(value):
+        for name in parse_licence_ids(value):
             if name not in LICENCES and (known := _SPELT.get(_bare(name))):
                 _refuse(here, value, f"{known!r} in its own spelling")
 
@@ -262,11 +263,11 @@ _SPELT = {_bare(name): name for name in LICENCES}  # other spellings would be te
 
 
 def _refuse(here: str, found: object, expected: str) -> NoReturn:
-    raise CardError(f"{here}: found {shown(found)}, expected {expected}.")
+    raise CardError(f"{here}: found {quote_value(found)}, expected {expected}.")
 
 
 def _refuse_unknown(where: str, key: str, known: set[str]) -> NoReturn:
-    close = nearest_names(key, known, n=1)
+    close = find_nearest_names(key, known, n=1)
     raise CardError(f"{where}: unknown field {key!r}{f', expected perhaps {close[0]!r}' if close else ''}.")
 
 
@@ -284,7 +285,7 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
     with it they are the user's, beside those encoders.
     """
     refused: list[str] = []
-    files = _Files(sources, shipped, refused)
+    files = _CardFiles(sources, shipped, refused)
     cards: dict[str, Facts] = {}
     for encoder in files.own:
         path = files.of[encoder]
@@ -297,7 +298,7 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
     return cards, refused
 
 
-class _Files:
+class _CardFiles:
     """The parsed documents, and which of them defines which encoder; shipped ones are parsed when needed."""
 
     def __init__(self, sources: Mapping[Path, bytes], shipped: Shipped | None, refused: list[str]) -> None:
@@ -364,14 +365,16 @@ class _Files:
         table, derived = document.get("encoders", {}).get(encoder, {}), self._derived(path).get(encoder, {})
         for facts_of_it in (table, derived):
             if not isinstance(facts_of_it, dict):
-                raise CardError(f"{path}: encoder {encoder!r} is {shown(facts_of_it)}, expected a table of facts.")
+                raise CardError(
+                    f"{path}: encoder {encoder!r} is {quote_value(facts_of_it)}, expected a table of facts."
+                )
         like = table.get("like")
         facts: Facts = {}
         if like is not None:
             above = (*above, encoder)
             if not isinstance(like, str) or like not in self.of or like in above:
                 raise CardError(
-                    f"{path}: encoder {encoder!r}, field 'like': found {shown(like)}, "
+                    f"{path}: encoder {encoder!r}, field 'like': found {quote_value(like)}, "
                     "expected the id of another encoder, without a circle."
                 )
             facts = self.merged(like, above)
@@ -394,13 +397,15 @@ def _document(path: Path, content: bytes) -> Facts:
             "[encoders.ID]."
         )
     if not isinstance(document.get("listed", True), bool):
-        raise CardError(f"{path}: 'listed' is {shown(document['listed'])}, expected true, or false for an experiment.")
+        raise CardError(
+            f"{path}: 'listed' is {quote_value(document['listed'])}, expected true, or false for an experiment."
+        )
     family = document.get("family", "name")
     if not isinstance(family, str) or not re.fullmatch(r"[a-z0-9_]+", family):
-        raise CardError(f"{path}: 'family' is {shown(family)}, expected lower-case letters, digits and '_'.")
+        raise CardError(f"{path}: 'family' is {quote_value(family)}, expected lower-case letters, digits and '_'.")
     for name in ("derive", "defaults", "encoders"):
         if not isinstance(document.get(name, {}), dict):
-            raise CardError(f"{path}: {name!r} is {shown(document[name])}, expected a table.")
+            raise CardError(f"{path}: {name!r} is {quote_value(document[name])}, expected a table.")
     if not document.get("encoders") and "derive" not in document:
         raise CardError(f"{path}: holds no encoder, expected at least one table [encoders.ID].")
     return document
@@ -420,7 +425,7 @@ def _merge(into: Facts, table: Facts) -> None:
             into[key] = deepcopy(value)
 
 
-def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
+def _check_together(cards: dict[str, Facts], files: _CardFiles, shipped: Shipped) -> None:
     """Refuses two encoders with one file unless a card says so, and wrong lineages; removes them from ``cards``."""
     n_before = -1
     while n_before != len(cards):  # again without what was refused, for another card may name it
@@ -443,7 +448,7 @@ def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) ->
 def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: Collection[str]) -> None:
     """Refuses a forebear that nobody knows, and an encoder that descends from itself."""
     for place in LINEAGE:
-        for name in named(cards[encoder]["provenance"][place]):
+        for name in list_named_encoders(cards[encoder]["provenance"][place]):
             here = f"{where}, field 'provenance.{place}'"
             if name not in known and (place == "adapted_from" or name.isidentifier()):
                 _refuse(here, name, "the id of another encoder; names of those without a card have a space or '-'")
@@ -452,7 +457,7 @@ def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: 
                 if one == encoder:
                     _refuse(here, name, "an encoder that does not descend from this one")
                 said = [cards[one]["provenance"][up] for up in LINEAGE] if one in cards else []
-                above += [grand for names in said for grand in named(names) if grand not in above]
+                above += [grand for names in said for grand in list_named_encoders(names) if grand not in above]
 
 
 def _check_weights_of(

@@ -27,11 +27,11 @@ Tokens of every block of a transformer go through the final norm, or, where a ba
 follows it. Many spellings, without regard to case, are one name, and the name of the card's features is the id of the
 card. Everything but the features is that of the encoder.
 
->>> from zoo.cards.catalogue import catalogue
->>> card = catalogue()["DINO_vitS16@3xCLS"]
+>>> from zoo.cards.catalogue import load_catalogue
+>>> card = load_catalogue()["DINO_vitS16@3xCLS"]
 >>> card.id, card.representation.dim
 ('dino_vitS16@cls:9+10+11', 1152)
->>> catalogue().id_of("dino_vitS16@cls:8+9+10+11")
+>>> load_catalogue().id_of("dino_vitS16@cls:8+9+10+11")
 'dino_vitS16'
 """
 
@@ -44,7 +44,7 @@ from operator import index
 from typing import NoReturn, TypeAlias, cast
 
 from ..errors import QueryError
-from .blocks import Stages, stages_of_card
+from .blocks import Stages, find_stages
 from .schema import LAYERS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
 
 PROJECTED = ("proj", "proj+cls")
@@ -65,7 +65,7 @@ _PLAIN_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenSelection:
     """Which tokens are taken, of which blocks."""
 
     words: str  # "cls", "avg", "cls+avg", "proj" or "proj+cls"
@@ -80,7 +80,7 @@ class Transformer:
     n_blocks: int | None  # None: it does not follow from the card
     has_class_token: bool
     n_projected: int  # dimensions of the projection; 0 if there is none
-    of_card: Tokens | None  # the features of the card; None if they are more than tokens
+    of_card: TokenSelection | None  # the features of the card; None if they are more than tokens
 
     @property
     def words(self) -> list[str]:
@@ -92,13 +92,13 @@ class Transformer:
         """The last blocks; counted from the end if their number is unknown."""
         return tuple(range((self.n_blocks or 0) - n, self.n_blocks or 0))
 
-    def dim(self, tokens: Tokens) -> int:
+    def dim(self, tokens: TokenSelection) -> int:
         """Dimensions of such features."""
         widths = {"cls": self.width, "avg": self.width, "proj": self.n_projected}
         return len(tokens.blocks) * sum(widths[word] for word in tokens.words.split("+"))
 
 
-def transformer(card: EncoderCard) -> Transformer | None:
+def infer_transformer(card: EncoderCard) -> Transformer | None:
     """The vision transformer of a card, without building it; None for networks without tokens or of unknown width.
 
     Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of other names the width
@@ -121,7 +121,7 @@ def transformer(card: EncoderCard) -> Transformer | None:
     width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
     if width is None:
         return None
-    if n_blocks is None and (stages := stages_of_card(card)) is not None and set(stages.of_blocks) == {width}:
+    if n_blocks is None and (stages := find_stages(card)) is not None and set(stages.of_blocks) == {width}:
         n_blocks = len(stages.of_blocks)
     network = Transformer(
         width=width,
@@ -131,18 +131,18 @@ def transformer(card: EncoderCard) -> Transformer | None:
         of_card=None,
     )
     if layer == "avgpool" and not options.get("pool_include_prefix"):
-        return replace(network, of_card=Tokens("avg", network.last()))
+        return replace(network, of_card=TokenSelection("avg", network.last()))
     if not kind.tokens or kind.is_quantised:
         return network
-    return replace(network, of_card=Tokens(kind.tokens, network.last(kind.n_blocks)))
+    return replace(network, of_card=TokenSelection(kind.tokens, network.last(kind.n_blocks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class HierarchicalNetwork:
     """A network of blocks whose maps have widths of their own."""
 
     stages: Stages
-    of_card: Tokens | None  # the features of the card; None if they are more than the mean of a map
+    of_card: TokenSelection | None  # the features of the card; None if they are more than the mean of a map
 
     @property
     def n_projected(self) -> int:
@@ -162,40 +162,44 @@ class Staged:
         """The last blocks."""
         return tuple(range(self.n_blocks - n, self.n_blocks))
 
-    def dim(self, tokens: Tokens) -> int:
+    def dim(self, tokens: TokenSelection) -> int:
         """Dimensions of such features."""
         return sum(self.stages.of_blocks[block] for block in tokens.blocks)
 
 
-Network: TypeAlias = Transformer | Staged
+Network: TypeAlias = Transformer | HierarchicalNetwork
 
 
-def network_of(card: EncoderCard) -> Network | None:
+def infer_network(card: EncoderCard) -> Network | None:
     """The blocks of a card's network, without building it; None where they are not known."""
-    found = transformer(card)
+    found = infer_transformer(card)
     if found is not None:
         return found
-    stages = stages_of_card(card)
+    stages = find_stages(card)
     if stages is None:
         return None
-    network = Staged(stages=stages, of_card=None)
+    network = HierarchicalNetwork(stages=stages, of_card=None)
     if card.representation.layer == "avgpool" and stages.pools_last:
-        return replace(network, of_card=Tokens("avg", network.last()))
+        return replace(network, of_card=TokenSelection("avg", network.last()))
     return network
 
 
-def tokens_of(layer: str) -> Tokens | None:
+def parse_tokens(layer: str) -> TokenSelection | None:
     """The tokens that the layer of a derived card names; None if it names none, as ``avgpool``.
 
-    >>> tokens_of("cls:9+10+11"), tokens_of("4xcls")
+    >>> parse_tokens("cls:9+10+11"), parse_tokens("4xcls")
     (Tokens(words='cls', blocks=(9, 10, 11)), Tokens(words='cls', blocks=(-4, -3, -2, -1)))
     """
     if kind := LAYERS.get(layer):
-        return Tokens(kind.tokens, tuple(range(-kind.n_blocks, 0))) if kind.tokens and not kind.is_quantised else None
+        return (
+            TokenSelection(kind.tokens, tuple(range(-kind.n_blocks, 0)))
+            if kind.tokens and not kind.is_quantised
+            else None
+        )
     words, _, listed = layer.partition(":")
     if not set(words.split("+")) <= {"cls", "avg", "proj"}:
         return None
-    return Tokens(words, tuple(map(int, listed.split("+"))) if listed else (-1,))
+    return TokenSelection(words, tuple(map(int, listed.split("+"))) if listed else (-1,))
 
 
 MARK = "@"
@@ -209,7 +213,7 @@ _UNREPORTED = Reported(**dict.fromkeys((field.name for field in fields(Reported)
 _OF_THE_FEATURES = ("representation", "reported", "architecture.exact", "weights.same_file_as", "provenance.extracted")
 
 
-def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[int] | None = None) -> EncoderCard:
+def derive_card(card: EncoderCard, *, features: str | None, layers: int | Iterable[int] | None = None) -> EncoderCard:
     """The card of other features of the same encoder; the same card if they are those of the card.
 
     ``features`` are ``cls``, ``avg``, ``cls+avg``, ``proj``, ``proj+cls``, the card's ``representation.layer``, or any
@@ -219,12 +223,13 @@ def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[i
     """
     if MARK in card.id:
         raise QueryError(
-            f"{card.id!r} says already which features are taken; ask for others of {own_id(card.id)!r}, or leave out "
+            f"{card.id!r} says already which features are taken; ask for others of {get_base_id(card.id)!r}, or leave "
+            "out "
             "features and layers."
         )
     if features is None:
         raise QueryError(f"Found layers of {card.id!r} and no features; say which, such as features='cls'.")
-    network = network_of(card)
+    network = infer_network(card)
     text = _TEXT.fullmatch(features.strip().casefold()) if isinstance(features, str) else None
     if text is None:
         _refuse(card, network, f"There are no features {features!r}")
@@ -242,20 +247,20 @@ def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[i
         wanted = int(text["n_last"])
     elif text["blocks"] is not None:
         wanted = [int(block) for block in text["blocks"].split("+")]
-    tokens = Tokens(words, network.last() if wanted is None else _blocks(card, network, wanted))
+    tokens = TokenSelection(words, network.last() if wanted is None else _blocks(card, network, wanted))
     if words in PROJECTED and tokens.blocks != network.last():
         _refuse(card, network, f"There is no projection of blocks {_joined(tokens.blocks)}")
     return card if tokens == network.of_card else _derived_card(card, network, tokens)
 
 
-def representations(card: EncoderCard) -> dict[str, Representation]:
+def list_representations(card: EncoderCard) -> dict[str, Representation]:
     """Features that an encoder offers, by name: its card's first, then those of the last block and of the last few.
 
     Class tokens of two to four last blocks are examples; every other choice of blocks has a name too. The names are
     known to :func:`zoo.load` and to the catalogue.
 
-    >>> from zoo.cards.catalogue import catalogue
-    >>> for name, how in representations(catalogue()["dino_vitS16_last"]).items():
+    >>> from zoo.cards.catalogue import load_catalogue
+    >>> for name, how in list_representations(load_catalogue()["dino_vitS16_last"]).items():
     ...     print(name, how.dim)
     dino_vitS16_last 384
     dino_vitS16_last@avg 384
@@ -264,29 +269,29 @@ def representations(card: EncoderCard) -> dict[str, Representation]:
     dino_vitS16_last@cls:9+10+11 1152
     dino_vitS16_last@4xcls 1536
     """
-    network = transformer(card)
+    network = infer_transformer(card)
     offered = [card]
     if network is not None:
-        offered += [derived(card, features=words) for words in network.words]
+        offered += [derive_card(card, features=words) for words in network.words]
         if network.has_class_token and network.n_blocks is not None:
-            offered += [derived(card, features="cls", layers=n) for n in range(2, min(4, network.n_blocks) + 1)]
+            offered += [derive_card(card, features="cls", layers=n) for n in range(2, min(4, network.n_blocks) + 1)]
     return {one.id: one.representation for one in offered}
 
 
-def are_features(text: str) -> bool:
+def is_feature_spec(text: str) -> bool:
     """True if a text behind the mark reads as features, whether or not an encoder has them.
 
-    >>> are_features("cls:9+10"), are_features("4xcls"), are_features("main")
+    >>> is_feature_spec("cls:9+10"), is_feature_spec("4xcls"), is_feature_spec("main")
     (True, True, False)
     """
     match = _TEXT.fullmatch(text.strip().casefold())
     return match is not None and set(match["words"].split("+")) <= set(_ORDER)
 
 
-def own_id(name: str) -> str:
+def get_base_id(name: str) -> str:
     """The id of the encoder itself.
 
-    >>> own_id("dino_vitS16@cls+avg")
+    >>> get_base_id("dino_vitS16@cls+avg")
     'dino_vitS16'
     """
     return name.partition(MARK)[0]
@@ -323,10 +328,10 @@ def _blocks(card: EncoderCard, network: Network, layers: int | Iterable[int]) ->
     return tuple(sorted(blocks))
 
 
-def _derived_card(card: EncoderCard, network: Network, tokens: Tokens) -> EncoderCard:
+def _derived_card(card: EncoderCard, network: Network, tokens: TokenSelection) -> EncoderCard:
     """The same facts, but for those about the features."""
     layer = tokens.words
-    if tokens == Tokens("cls", network.last(4)):
+    if tokens == TokenSelection("cls", network.last(4)):
         layer = "4xcls"
     elif tokens.blocks != network.last():
         layer = f"{tokens.words}:{_joined(tokens.blocks)}"

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import ContentError
-from ..files import content_folder
+from ..files import get_content_folder
 from .schema import EncoderCard
 
 TABLE = "same_weights.tsv"
@@ -52,4 +52,4 @@ def read_same_weights(path: Path) -> tuple[SameWeights, ...]:
 
 @cache
 def _table() -> tuple[SameWeights, ...]:
-    return read_same_weights(content_folder("metadata") / TABLE)
+    return read_same_weights(get_content_folder("metadata") / TABLE)

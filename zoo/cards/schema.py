@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from ..optional import requires_extra
-from .licences import CommercialUse, commercial_use, commercial_words
+from ..optional import require_extra
+from .licences import CommercialUse, describe_commercial_use, get_commercial_use
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,11 +44,11 @@ T = TypeVar("T")
 Maybe: TypeAlias = T | Missing
 
 
-def fact_text(value: Any) -> str:
+def format_fact(value: Any) -> str:
     """A fact in words; if it has no value, the reason.
 
-    >>> fact_text(True), fact_text(65536), fact_text(("crop", "flip")), fact_text({"depth": 12}), fact_text(68.0)
-    ('yes', '65,536', 'crop, flip', 'depth=12', '68.0')
+    >>> [format_fact(value) for value in (True, 65536, ("crop", "flip"), {"depth": 12}, 68.0)]
+    ['yes', '65,536', 'crop, flip', 'depth=12', '68.0']
     """
     if isinstance(value, Missing):
         return value.value
@@ -57,9 +57,9 @@ def fact_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={fact_text(item)}" for key, item in value.items()) or "none"
+        return ", ".join(f"{key}={format_fact(item)}" for key, item in value.items()) or "none"
     if isinstance(value, (tuple, list)):
-        return ", ".join(map(fact_text, value)) or "none"
+        return ", ".join(map(format_fact, value)) or "none"
     return str(value)
 
 
@@ -310,7 +310,7 @@ LINEAGE = {
 """Facts of ``provenance`` that name encoders from which an encoder descends, in words, down and up the line."""
 
 
-def named(said: Any) -> Sequence[str]:
+def list_named_encoders(said: Any) -> Sequence[str]:
     """The encoders that a fact of :data:`LINEAGE` names, in a card or a file: none, one or several."""
     if isinstance(said, str):
         return () if said in {reason.value for reason in Missing} else (said,)
@@ -360,7 +360,7 @@ class EncoderCard:
         licence = self.licence.weights
         if isinstance(licence, Missing):
             return licence if licence is NOT_APPLICABLE else "unknown"
-        return commercial_use(licence)
+        return get_commercial_use(licence)
 
     @property
     def patch_grid(self) -> tuple[int, int] | None:
@@ -398,7 +398,7 @@ class EncoderCard:
     @property
     def df(self) -> pd.DataFrame:
         """All facts as one row of a DataFrame, by dotted name; those without a value are None."""
-        with requires_extra("tables", needed_for="A DataFrame"):
+        with require_extra("tables", needed_for="A DataFrame"):
             import pandas as pd
         facts: dict[str, Any] = {}
         for part in fields(self):
@@ -416,47 +416,49 @@ class EncoderCard:
         return DRAWS_MEASURED[0](self.id, ax)
 
     def _repr_html_(self) -> str:
-        from .notebooks import html_table
+        from .notebooks import render_html_table
 
         def if_known(form: str, fact: Any) -> str:
             return "" if isinstance(fact, Missing) else form.format(fact)
 
         px, data, size = self.preprocess.crop_px, self.pretraining, self.weights.size_bytes
-        top1, (method, mode) = self.reported.top1_percent, map(fact_text, (self.objective.name, self.objective.mode))
+        top1, (method, mode) = self.reported.top1_percent, map(format_fact, (self.objective.name, self.objective.mode))
         facts = {
             "network": f"{self.architecture.exact} ({self.architecture.family})",
-            "parameters": fact_text(self.architecture.n_parameters),
-            "features": f"{fact_text(self.representation.dim)}: {features_in_words(self)}",
+            "parameters": format_fact(self.architecture.n_parameters),
+            "features": f"{format_fact(self.representation.dim)}: {describe_features(self)}",
             "input": f"{px} x {px} pixels" + if_known(" in patches of {}", self.architecture.patch_size_px),
             "method": f"{method} ({mode})".replace("_", " "),
-            "trained on": fact_text(data.dataset) + if_known(" ({:,} images)", data.n_images),
-            "licence of weights": licence_in_words(self),
-            "weights": fact_text(self.weights.availability)
+            "trained on": format_fact(data.dataset) + if_known(" ({:,} images)", data.n_images),
+            "licence of weights": describe_card_licence(self),
+            "weights": format_fact(self.weights.availability)
             + if_known(", {:,.3g} MB", size if isinstance(size, Missing) else size / 1e6),
-            "reported top-1 accuracy": fact_text(top1) + if_known(" % on ImageNet-1K", top1),
-            "paper": f"{fact_text(self.paper.title)} ({fact_text(self.released)})",
+            "reported top-1 accuracy": format_fact(top1) + if_known(" % on ImageNet-1K", top1),
+            "paper": f"{format_fact(self.paper.title)} ({format_fact(self.released)})",
         }
         rows = [{"fact": name, "value": fact} for name, fact in facts.items()]
-        return html_table(rows, caption=self.id, about=described(self), notes=[load_line(self)], has_header=False)
+        return render_html_table(
+            rows, caption=self.id, about=describe_encoder(self), notes=[format_load_line(self)], has_header=False
+        )
 
 
-def licence_in_words(card: EncoderCard) -> str:
+def describe_card_licence(card: EncoderCard) -> str:
     """The licence of the weights, and whether it allows commercial use."""
-    use, licence = card.commercial_use, fact_text(card.licence.weights)
-    return licence + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}")
+    use, licence = card.commercial_use, format_fact(card.licence.weights)
+    return licence + ("" if isinstance(use, Missing) else f"; commercial use: {describe_commercial_use(use)}")
 
 
-def load_line(card: EncoderCard) -> str:
+def format_load_line(card: EncoderCard) -> str:
     """The line of Python that loads an encoder."""
     option = {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
     return f'encoder, preprocess = zoo.load("{card.id}"{option})'
 
 
-def features_in_words(card: EncoderCard) -> str:
+def describe_features(card: EncoderCard) -> str:
     """Which features are taken, of a card's own ones and of those that a name asks for (``NAME@cls:9+10``).
 
     >>> from .catalogue import catalogue
-    >>> features_in_words(catalogue()["dino_vitB16"]), features_in_words(catalogue()["dino_vitB16@avg:9+10"])
+    >>> describe_features(catalogue()["dino_vitB16"]), describe_features(catalogue()["dino_vitB16@avg:9+10"])
     ('the class token and the mean of the patch tokens, interleaved', 'the tokens or pools avg of the blocks 9, 10')
     """
     layer = card.representation.layer
@@ -468,11 +470,11 @@ def features_in_words(card: EncoderCard) -> str:
     )
 
 
-def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+def describe_encoder(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
     """What the encoder is, in two sentences; ``code`` and ``text`` mark names and texts of the card.
 
     >>> from .catalogue import catalogue
-    >>> described(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
+    >>> describe_encoder(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
     'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
     """
     mode, name = card.objective.mode, card.objective.name
@@ -484,7 +486,7 @@ def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callabl
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)
-    layer = features_in_words(card)
+    layer = describe_features(card)
     px, n = card.preprocess.crop_px, card.architecture.n_parameters
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"{code(text(card.architecture.exact))}, {size}"

@@ -10,7 +10,7 @@ An encoder has one of three speeds:
 * *scaled*: its network was measured at another size (or with other windows of attention), and the speed changes as the
   expected one does;
 * *expected*: seconds an image are a sum of operations, bytes written, calls, bytes of parameters and of activations,
-  each at the rate of the device (:func:`expected_seconds`).
+  each at the rate of the device (:func:`estimate_seconds`).
 
 All are of forward passes of images that lie on the device already, in the precision and the batches of the
 measurements: half precision and hundreds of images on a GPU, float32 and one image on the CPU.
@@ -25,9 +25,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from ..errors import ContentError, UnknownName, counted
-from ..files import content_folder
-from .costs import Cost, cost_of
+from ..errors import ContentError, UnknownName, format_count
+from ..files import get_content_folder
+from .costs import Cost, find_cost
 from .schema import EncoderCard
 
 SPEEDS, DEVICES = "throughput.tsv", "devices.tsv"
@@ -59,7 +59,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredThroughput:
     """A network of timm as it was measured on a device."""
 
     px: int
@@ -70,7 +70,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class Throughput:
     """Images a second of an encoder on a device; nine in ten speeds are in the interval of an expectation."""
 
     value: float
@@ -80,12 +80,12 @@ class Speed:
     source: str  # in words
 
 
-def devices() -> tuple[Device, ...]:
+def list_devices() -> tuple[Device, ...]:
     """The devices that were measured, in the order of the table."""
     return tuple(_devices().values())
 
 
-def device_named(name: str) -> Device:
+def find_device(name: str) -> Device:
     """The device of that name, or the only one whose name contains it, by letters and digits alone: "rtx-4090".
 
     UnknownName with all names if there is none.
@@ -96,60 +96,60 @@ def device_named(name: str) -> Device:
         return _devices()[wanted]
     if len(found) == 1:
         return found[0]
-    names = [device.name for device in devices()]
+    names = [device.name for device in list_devices()]
     hint = f"Expected 'cuda', 'cpu' (timed on this machine) or one that was measured: {', '.join(names)}."
     raise UnknownName("device", name, names, hint=hint)
 
 
-def images_per_second(card: EncoderCard, device: Device, *, cost: Cost | None = None) -> Speed | None:
+def estimate_throughput(card: EncoderCard, device: Device, *, cost: Cost | None = None) -> Throughput | None:
     """Images a second of an encoder at the size of images of its card; None if its cost is not known.
 
     ``cost`` is its cost, where that is not in the shipped table.
     """
-    cost = cost or cost_of(card)
+    cost = cost or find_cost(card)
     if cost is None:
         return None
-    seconds = expected_seconds(cost, device.rates)
+    seconds = estimate_seconds(cost, device.rates)
     slowest, fastest, scaled_slowest, scaled_fastest = device.factors
-    rows = measured_as(card, device)
+    rows = find_measured_speeds(card, device)
     for row in rows:
         if is_as_measured(row, cost):
             words = f"measured by the author of timm on {device.name}: {device.precision}, {device.how}, "
-            return Speed(row.images_per_s, None, None, True, f"{words}batches of {row.batch_size}")
+            return Throughput(row.images_per_s, None, None, True, f"{words}batches of {row.batch_size}")
     n_parameters = card.architecture.n_parameters
     same = [row for row in rows if _is_other_size(row, cost, n_parameters)]
     if same:
         row = min(same, key=lambda row: abs(math.log(row.px / cost.px)))
-        value = row.images_per_s * expected_seconds(at_size_of(row, cost), device.rates) / seconds
+        value = row.images_per_s * estimate_seconds(rescale_cost(row, cost), device.rates) / seconds
         words = f"scaled by its cost from the speed that was measured at {row.px} px on {device.name}"
-        return Speed(value, value * scaled_slowest, value * scaled_fastest, False, words)
-    words = f"expected of its cost, by {counted(device.n_networks, 'network')} that were measured on {device.name}"
+        return Throughput(value, value * scaled_slowest, value * scaled_fastest, False, words)
+    words = f"expected of its cost, by {format_count(device.n_networks, 'network')} that were measured on {device.name}"
     least, most = _range(device)
     if not least <= cost.gflops <= most:
         words += f"; extrapolated, for these take {least:.3g} to {most:,.0f} GFLOPs an image"
-    return Speed(1 / seconds, slowest / seconds, fastest / seconds, False, words)
+    return Throughput(1 / seconds, slowest / seconds, fastest / seconds, False, words)
 
 
-def expected_seconds(cost: Cost, rates: Sequence[float]) -> float:
+def estimate_seconds(cost: Cost, rates: Sequence[float]) -> float:
     """Seconds an image by the rates of a device.
 
-    >>> expected_seconds(Cost(224, 8.0, 100, 10, 0, 90, 7), (0.5, 0.1, 1.0, 0.01, 0.0))
+    >>> estimate_seconds(Cost(224, 8.0, 100, 10, 0, 90, 7), (0.5, 0.1, 1.0, 0.01, 0.0))
     21.0
     """
-    return sum(rate * number for rate, number in zip(rates, numbers_of(cost), strict=True))
+    return sum(rate * number for rate, number in zip(rates, list_cost_terms(cost), strict=True))
 
 
-def numbers_of(cost: Cost) -> tuple[float, ...]:
+def list_cost_terms(cost: Cost) -> tuple[float, ...]:
     """What seconds are a sum of, in the order of ``RATES``."""
     return (cost.gflops, cost.written_bytes, cost.n_operations, cost.parameter_bytes, cost.activation_bytes)
 
 
-def is_as_measured(row: Measured, cost: Cost) -> bool:
+def is_as_measured(row: MeasuredThroughput, cost: Cost) -> bool:
     """Whether a network of that name costs what the measured one did, so that no option of it was changed."""
     return row.px == cost.px and _SAME_GFLOPS[0] < cost.gflops / (2 * row.gmacs) < _SAME_GFLOPS[1]
 
 
-def at_size_of(row: Measured, cost: Cost) -> Cost:
+def rescale_cost(row: MeasuredThroughput, cost: Cost) -> Cost:
     """The cost of a network at the size at which it was measured: what grows with the image, by operations."""
     share = 2 * row.gmacs / cost.gflops
     return replace(
@@ -161,13 +161,13 @@ def at_size_of(row: Measured, cost: Cost) -> Cost:
     )
 
 
-def measured_as(card: EncoderCard, device: Device) -> tuple[Measured, ...]:
+def find_measured_speeds(card: EncoderCard, device: Device) -> tuple[MeasuredThroughput, ...]:
     """Rows of the network that a card's backbone names, at all sizes."""
     library, _, name = card.architecture.backbone.partition(":")
-    return speeds()[device.name].get(name, ()) if library in LIBRARIES else ()
+    return load_speeds()[device.name].get(name, ()) if library in LIBRARIES else ()
 
 
-def _is_other_size(row: Measured, cost: Cost, n_parameters: int) -> bool:
+def _is_other_size(row: MeasuredThroughput, cost: Cost, n_parameters: int) -> bool:
     """Whether the row is of the same network with images of another size, or cut into other windows."""
     by_pixel = cost.gflops / cost.px**2 / (2 * row.gmacs / row.px**2)
     is_as_large = _SAME_PARAMETERS[0] < n_parameters / 1e6 / row.params_m < _SAME_PARAMETERS[1]
@@ -175,7 +175,7 @@ def _is_other_size(row: Measured, cost: Cost, n_parameters: int) -> bool:
 
 
 def _range(device: Device) -> tuple[float, float]:
-    gflops = [2 * row.gmacs for rows in speeds()[device.name].values() for row in rows]
+    gflops = [2 * row.gmacs for rows in load_speeds()[device.name].values() for row in rows]
     return min(gflops), max(gflops)
 
 
@@ -197,17 +197,17 @@ def _devices() -> dict[str, Device]:
             rates=tuple(float(row[name]) for name in RATES),
             factors=tuple(float(row[name]) for name in FACTORS),
         )
-        for row in read_rows(content_folder("metadata") / DEVICES, DEVICE_COLUMNS)
+        for row in read_rows(get_content_folder("metadata") / DEVICES, DEVICE_COLUMNS)
     }
 
 
 @cache
-def speeds() -> dict[str, dict[str, tuple[Measured, ...]]]:
+def load_speeds() -> dict[str, dict[str, tuple[MeasuredThroughput, ...]]]:
     """What was measured, by device and timm's name of the network."""
-    found: dict[str, dict[str, tuple[Measured, ...]]] = {}
-    for row in read_rows(content_folder("metadata") / SPEEDS, SPEED_COLUMNS):
+    found: dict[str, dict[str, tuple[MeasuredThroughput, ...]]] = {}
+    for row in read_rows(get_content_folder("metadata") / SPEEDS, SPEED_COLUMNS):
         numbers = (float(row[name]) for name in ("images_per_s", "gmacs", "params_m"))
-        one = Measured(int(row["px"]), int(row["batch_size"]), *numbers)
+        one = MeasuredThroughput(int(row["px"]), int(row["batch_size"]), *numbers)
         of_device = found.setdefault(row["device"], {})
         of_device[row["network"]] = (*of_device.get(row["network"], ()), one)
     return found

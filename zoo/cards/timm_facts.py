@@ -14,12 +14,12 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from ..errors import QueryError, nearest_names
-from ..optional import requires_extra
-from .licences import labelled
+from ..errors import QueryError, find_nearest_names
+from ..optional import require_extra
+from .licences import resolve_licence_label
 from .schema import LAYERS, NOT_APPLICABLE
 
-with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
+with require_extra("models", needed_for="Reading what timm knows of an encoder"):
     import timm
     import torch
     from timm.models import PretrainedCfg, get_pretrained_cfg, model_entrypoint
@@ -90,7 +90,7 @@ class _Network:
     size_step_px: int | None  # None: it takes no other size
 
 
-def timm_name(name: str) -> str:
+def resolve_timm_name(name: str) -> str:
     """``ARCH.TAG`` as timm spells it, of a name that may lack the tag or differ in case; QueryError if it has none."""
     known = _spellings()
     found = known.get(name.casefold())
@@ -100,9 +100,9 @@ def timm_name(name: str) -> str:
     if found is None:
         arch, _, tag = name.partition(".")
         tags = [full for full in timm.list_pretrained() if full.partition(".")[0] == arch.casefold()] if tag else []
-        near = nearest_names(name, tags or timm.list_pretrained(), n=3) or tags[:3]
+        near = find_nearest_names(name, tags or timm.list_pretrained(), n=3) or tags[:3]
         if not tag:
-            near = nearest_names(arch, {full.partition(".")[0] for full in timm.list_pretrained()}, n=3)
+            near = find_nearest_names(arch, {full.partition(".")[0] for full in timm.list_pretrained()}, n=3)
         raise QueryError(
             f"The installed timm {timm.__version__} has no weights {name!r}, expected ARCH.TAG"
             f"{', such as ' + ' or '.join(near) if near else ''}; correct the name or update timm."
@@ -110,14 +110,14 @@ def timm_name(name: str) -> str:
     return found
 
 
-def facts_of_timm(name: str) -> Facts:
+def read_timm_facts(name: str) -> Facts:
     """What timm knows of the weights ``ARCH.TAG``, as nested facts of a card; what it does not know is left out.
 
     The features are those that timm's network gives without its classifier, and ``preprocess`` is that of its
     configuration: families whose authors do otherwise say so in their defaults. QueryError if timm has no such weights,
     or its network does not take RGB images.
     """
-    full = timm_name(name)
+    full = resolve_timm_name(name)
     config = _config(full)
     facts = _facts(full.partition(".")[0], {}, config, where=f"timm's {full}")
     facts["weights"] |= {
@@ -132,7 +132,7 @@ def facts_of_timm(name: str) -> Facts:
     return facts
 
 
-def name_of_hub(repository: str, config: Mapping[str, Any]) -> str:
+def find_timm_name(repository: str, config: Mapping[str, Any]) -> str:
     """``ARCH.TAG`` of a repository of the Hub that timm knows, from its ``config.json``; "" if timm does not."""
     arch, about = config.get("architecture"), config.get("pretrained_cfg")
     tag = about.get("tag") if isinstance(about, dict) else None
@@ -140,7 +140,7 @@ def name_of_hub(repository: str, config: Mapping[str, Any]) -> str:
     return known if known and str(_config(known).hf_hub_id).casefold() == repository.casefold() else ""
 
 
-def facts_of_config(config: Mapping[str, Any], *, place: str) -> Facts:
+def read_config_facts(config: Mapping[str, Any], *, place: str) -> Facts:
     """The facts of a network of timm from the ``config.json`` of somebody's repository, but for where its weights are.
 
     QueryError if the installed timm cannot build it.
@@ -173,12 +173,14 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
         raise QueryError(f"{where} takes images of {n_channels} channels, expected RGB; take another encoder.")
     px = max(height, width)
     network = _network(arch, json.dumps(options, sort_keys=True), px)
-    name = coarse_name(arch, network.family)
+    name = format_coarse_name(arch, network.family)
     facts: Facts = {
         "architecture": {
             "family": network.family,
             "name": name,
-            "exact": exact_name(name, network.layer, patch_px=network.patch_size_px, n_registers=network.n_registers),
+            "exact": format_exact_name(
+                name, network.layer, patch_px=network.patch_size_px, n_registers=network.n_registers
+            ),
             "patch_size_px": _or_none(network.patch_size_px),
             "n_registers": _or_none(network.n_registers),
             "native_px": _or_none(network.native_px),
@@ -188,7 +190,7 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
             "options": options,
         },
         "representation": {"dim": network.dim, "layer": network.layer, "order": _NONE},
-        "preprocess": preprocess_of(config),
+        "preprocess": read_preprocess(config),
         "weights": {},
         "licence": {},
     }
@@ -196,7 +198,7 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
         facts["weights"]["note"] = f"timm's images are {height} x {width} px; here they are squares of {px} px."
     elif config.crop_mode == "border":
         facts["weights"]["note"] = PADDED
-    if licence := spdx(config.license):
+    if licence := resolve_spdx_id(config.license):
         facts["licence"]["timm"] = licence
     return facts
 
@@ -204,7 +206,7 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
 PADDED = "timm pads the whole image to a square; here its middle is cropped."
 
 
-def preprocess_of(config: PretrainedCfg) -> Facts:
+def read_preprocess(config: PretrainedCfg) -> Facts:
     """From an image to a square input, as timm's own transform does it; a whole image that is padded is cropped."""
     px = max(config.input_size[1:])
     facts: Facts = {
@@ -217,7 +219,7 @@ def preprocess_of(config: PretrainedCfg) -> Facts:
     return facts | ({"fit": "squash"} if config.crop_mode == "squash" else {})
 
 
-def exact_name(coarse: str, layer: str, *, patch_px: int | None, n_registers: int | None) -> str:
+def format_exact_name(coarse: str, layer: str, *, patch_px: int | None, n_registers: int | None) -> str:
     """``vitb16reg4 cls``: the network with its patches and registers, and which tokens are taken."""
     fine = f"{coarse}{patch_px or ''}{f'reg{n_registers}' if n_registers else ''}"
     return f"{fine} {layer}" if LAYERS[layer].tokens or layer == "attnpool" else fine
@@ -227,25 +229,25 @@ def _or_none(value: int | None) -> int | str:
     return _NONE if value is None else value
 
 
-def spdx(label: str | None) -> str | None:
+def resolve_spdx_id(label: str | None) -> str | None:
     """The licence id of timm's label; None where timm says nothing, or that it does not know.
 
-    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("cvnets-license"), spdx("unknown")
-    ('Apache-2.0', 'LicenseRef-DINOv3', 'LicenseRef-cvnets', None)
+    >>> [resolve_spdx_id(label) for label in ("apache-2.0", "dinov3-license", "cvnets-license", "unknown")]
+    ['Apache-2.0', 'LicenseRef-DINOv3', 'LicenseRef-cvnets', None]
     """
     if not label or label == "unknown":
         return None
-    if (known := labelled(label)) != label:
+    if (known := resolve_licence_label(label)) != label:
         return known
     return f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label.removesuffix('-license'))}"
 
 
-def coarse_name(arch: str, family: str) -> str:
+def format_coarse_name(arch: str, family: str) -> str:
     """The network and its size, of an architecture of timm.
 
-    >>> coarse_name("vit_base_patch16_clip_224", "vit"), coarse_name("convnextv2_tiny", "convnext")
+    >>> format_coarse_name("vit_base_patch16_clip_224", "vit"), format_coarse_name("convnextv2_tiny", "convnext")
     ('vitb', 'convnextv2t')
-    >>> coarse_name("resnet50", "resnet")
+    >>> format_coarse_name("resnet50", "resnet")
     'resnet50'
     """
     words = arch.split("_")
@@ -287,21 +289,21 @@ def _network(arch: str, options: str, px: int) -> _Network:
             pooled = model.forward_head(features)
     except NotImplementedError as error:
         raise QueryError(f"timm's {arch} is no encoder of images ({error}); take another one.") from error
-    family = family_of(arch, model)
+    family = infer_architecture_family(arch, model)
     has_patches = family in ("vit", "hybrid")
     return _Network(
         family=family,
         layer=_layer(model, features, pooled),
         dim=int(pooled.shape[-1]),
         n_parameters=sum(parameter.numel() for parameter in model.parameters()),
-        patch_size_px=patch_px_of(model) if has_patches else None,
-        n_registers=registers_of(model) if has_patches else None,
-        native_px=native_px_of(model),
-        size_step_px=_size_step(model, build, px, patch_px_of(model) if has_patches else 1),
+        patch_size_px=get_patch_px(model) if has_patches else None,
+        n_registers=count_registers(model) if has_patches else None,
+        native_px=get_native_px(model),
+        size_step_px=_size_step(model, build, px, get_patch_px(model) if has_patches else 1),
     )
 
 
-def family_of(arch: str, network: Any) -> str:
+def infer_architecture_family(arch: str, network: Any) -> str:
     """``architecture.family`` of an architecture of timm, and of the network that it is; "other" of an unknown one."""
     if hasattr(getattr(network, "patch_embed", None), "backbone"):  # convolutions before its blocks
         return "hybrid"
@@ -310,7 +312,7 @@ def family_of(arch: str, network: Any) -> str:
     return by_name[0] if by_name else _FAMILIES.get(module, "other")
 
 
-def patch_px_of(network: Any) -> int:
+def get_patch_px(network: Any) -> int:
     """Side of the patches of a transformer in the image; those of maps count the pixels under them."""
     embed = getattr(network, "patch_embed", None) or getattr(network, "embeds", None)
     size = None if hasattr(embed, "backbone") else getattr(embed, "patch_size", None)
@@ -318,14 +320,14 @@ def patch_px_of(network: Any) -> int:
     return int(size[0] if isinstance(size, tuple | list) else size)
 
 
-def registers_of(network: Any) -> int:
+def count_registers(network: Any) -> int:
     """Number of register tokens."""
     embed = getattr(network, "patch_embed", None) or getattr(network, "embeds", None)
     tokens = getattr(network, "reg_token", getattr(embed, "reg_token", None))
     return 0 if tokens is None else int(tokens.shape[1])
 
 
-def native_px_of(network: Any) -> int | None:
+def get_native_px(network: Any) -> int | None:
     """Side of the image that the position embeddings are for; None without learned ones."""
     embed = getattr(network, "patch_embed", None)
     positions = getattr(network, "pos_embed", None)
@@ -335,7 +337,7 @@ def native_px_of(network: Any) -> int | None:
     positions = getattr(getattr(network, "embeds", None), "pos_embed", None)  # NaFlexVit: (1, rows, columns, width)
     rows = positions.shape[1] if isinstance(positions, torch.Tensor) else None
     rows = rows or getattr(getattr(network, "encoder", None), "pos_embed_grid_size", None)  # Qwen
-    return rows * patch_px_of(network) if rows else None
+    return rows * get_patch_px(network) if rows else None
 
 
 def _hiera_px(network: Any) -> int | None:

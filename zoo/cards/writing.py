@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..files import replaced, user_folder
-from .catalogue import unlisted
+from ..files import get_user_folder, replace_file
+from .catalogue import get_unlisted
 from .schema import EncoderCard, Missing
 
 Facts = dict[str, Any]
 
 
-def facts_of(card: EncoderCard) -> Facts:
+def extract_facts(card: EncoderCard) -> Facts:
     """Everything a card says, as TOML would hold it, part by part."""
     facts: Facts = {}
     for part in fields(card):
@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else deepcopy(value)
 
 
-def toml_of(name: str, facts: Mapping[str, Any], *, comment: str, family: str = "") -> str:
+def format_card_toml(name: str, facts: Mapping[str, Any], *, comment: str, family: str = "") -> str:
     """A card file of one encoder, from all its facts; JSON's texts, numbers, booleans and lists are TOML's as well."""
     lines = [
         f"# {comment}",
@@ -53,10 +53,10 @@ def toml_of(name: str, facts: Mapping[str, Any], *, comment: str, family: str = 
     return "\n".join(lines) + "\n"
 
 
-def card_text(card: EncoderCard, *, comment: str) -> str:
+def format_card_file(card: EncoderCard, *, comment: str) -> str:
     """A card file with this card, complete by itself."""
-    facts = facts_of(card) | {"released": _plain(card.released)}
-    return toml_of(card.id, facts, comment=comment, family=card.family)
+    facts = extract_facts(card) | {"released": _plain(card.released)}
+    return format_card_toml(card.id, facts, comment=comment, family=card.family)
 
 
 def _toml_value(value: Any) -> str:
@@ -65,11 +65,11 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def keep(names: Iterable[str]) -> list[Path]:
+def save_cards(names: Iterable[str]) -> list[Path]:
     """Writes the cards of those encoders that are in no file into the user's folder; what is there stays."""
     written = []
-    for card in {one.id: one for one in map(unlisted, names) if one is not None}.values():
-        path = user_folder() / "metadata" / "unlisted" / f"{card.id}.toml"
+    for card in {one.id: one for one in map(get_unlisted, names) if one is not None}.values():
+        path = get_user_folder() / "metadata" / "unlisted" / f"{card.id}.toml"
         if path.exists():
             continue
         comment = (
@@ -77,11 +77,11 @@ def keep(names: Iterable[str]) -> list[Path]:
             "merged; what nobody has recorded is left open."
         )
         try:
-            with replaced(path) as file:
-                file.write(card_text(card, comment=comment).encode())
+            with replace_file(path) as file:
+                file.write(format_card_file(card, comment=comment).encode())
         except OSError as error:
             raise StoreError(
-                f"The card of {card.id!r} cannot be written to {path} ({error.strerror}); make {user_folder()} "
+                f"The card of {card.id!r} cannot be written to {path} ({error.strerror}); make {get_user_folder()} "
                 "writable or set ZOO_HOME."
             ) from error
         written.append(path)

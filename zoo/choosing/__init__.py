@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .choosing import Choice as Choice
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from .choosing import choose as choose
     from .choosing import plan_choice as plan_choice
     from .constraints import Constraints as Constraints
-    from .judging import Task as Task
-    from .racing import Contender as Contender
-    from .racing import Plan as Plan
-    from .racing import Race as Race
-    from .racing import race as race
     from .ranking import Ranking as Ranking
     from .ranking import recommend as recommend
+    from .scoring import Task as Task
+    from .successive_halving import Contender as Contender
+    from .successive_halving import Plan as Plan
+    from .successive_halving import Race as Race
+    from .successive_halving import race as race
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "choosing": ["Choice", "ChoicePlan", "choose", "plan_choice"],
             "constraints": ["Constraints"],
-            "racing": ["Contender", "Plan", "Race", "race"],
-            "judging": ["Task"],
+            "successive_halving": ["Contender", "Plan", "Race", "race"],
+            "scoring": ["Task"],
             "ranking": ["Ranking", "recommend"],
         },
     )

@@ -1,7 +1,7 @@
 """Encoders ranked by the expected linear-probe error with a number of labels of ImageNet, and how certain that is.
 
 Errors are measured, interpolated between settings or extrapolated (:mod:`zoo.analysis.label_budget`); lower is better.
-``zoo recommend --measured`` ranks by :func:`answered`.
+``zoo recommend --measured`` ranks by :func:`rank_for_budget`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ..analysis.label_budget import (
     Noise,
     PredictedError,
     RankOdds,
-    amplification,
-    held_out_error,
-    noise_of,
+    compute_amplification,
+    estimate_held_out_error,
+    estimate_noise,
     predict_error,
-    rank_odds,
+    simulate_ranks,
 )
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..results.derived import of_one_protocol, summaries
-from ..results.facts import points
+from ..results.derived import select_main_protocol, summaries
+from ..results.facts import format_points
 from ..results.values import SETTINGS, ResultErratum
-from .constraints import Filter, LeftOut, filtered
+from .constraints import Filter, LeftOut, apply_filters
 
 NO_CANDIDATES = ("supervised", "initialized")
 """Modes of objectives whose encoders are no candidates: they saw labels, or nothing at all."""
@@ -41,7 +41,7 @@ _TIE = (1 - LEVEL) / 2  # probability to be better up to which an encoder counts
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class BudgetCandidate:
     """An encoder and its expected error."""
 
     card: EncoderCard
@@ -51,10 +51,10 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class BudgetRankedEncoder:
     """A candidate and its rank; noise and odds are None where its uncertainty is unknown."""
 
-    candidate: Candidate
+    candidate: BudgetCandidate
     rank: int  # by the error as it is shown; equal errors have equal ranks
     noise: Noise | None
     odds: RankOdds | None
@@ -85,7 +85,7 @@ class Ranked:
     @property
     def interval_text(self) -> str:
         """The interval, as 21.3-21.9."""
-        return "?" if self.interval is None else "-".join(map(points, self.interval))
+        return "?" if self.interval is None else "-".join(map(format_points, self.interval))
 
     @property
     def best_text(self) -> str:
@@ -96,11 +96,11 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BudgetRanking:
     """Encoders in their order at one number of labels."""
 
     n_labels: int
-    ranked: list[Ranked]
+    ranked: list[BudgetRankedEncoder]
     uncertainty: HeldOutError | None  # of predictions between or below settings; None at a measured setting
     left_out: LeftOut
     why_nobody: str  # "" if anybody is ranked
@@ -120,7 +120,7 @@ class Answer:
     @property
     def usual(self) -> PredictedError:
         """The prediction from the settings nearest to the number of labels, which most encoders have."""
-        return usual_prediction(one.candidate for one in self.ranked)
+        return find_usual_prediction(one.candidate for one in self.ranked)
 
 
 def is_right(encoders: Iterable[str]) -> Filter:
@@ -129,7 +129,7 @@ def is_right(encoders: Iterable[str]) -> Filter:
     return Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right)
 
 
-def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
+def collect_candidates(n_labels: int) -> tuple[list[Curve], list[BudgetCandidate], LeftOut]:
     """All believable error curves, the self-supervised encoders whose curve predicts an error, others by reason.
 
     Of one protocol, that of most encoders. A curve through fewer than three settings counts only where it was measured.
@@ -138,8 +138,8 @@ def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
     curves: list[Curve] = []
     found = []
     left_out: LeftOut = {}
-    cards, known = catalogue(), summaries()
-    usual = of_one_protocol(known)
+    cards, known = load_catalogue(), summaries()
+    usual = select_main_protocol(known)
     for encoder, summary in known.items():
         card = cards[encoder]
         if card.objective.mode in NO_CANDIDATES:
@@ -162,14 +162,17 @@ def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
         if predicted is None:
             left_out.setdefault(reason, []).append(card.id)
         else:
-            found.append(Candidate(card, curve, predicted, summary.errata))
+            found.append(BudgetCandidate(card, curve, predicted, summary.errata))
     return curves, found, left_out
 
 
-def noises(curves: Sequence[Curve], found: Sequence[Candidate], usual: HeldOutError | None) -> list[Noise | None]:
+def estimate_noises(
+    curves: Sequence[Curve], found: Sequence[BudgetCandidate], usual: HeldOutError | None
+) -> list[Noise | None]:
     """The uncertainty of each error; where a neighbouring setting was not measured, by a trial without that setting.
 
-    ``usual`` is :func:`~zoo.analysis.label_budget.held_out_error` of the curves. None where misses are unknown.
+    ``usual`` is :func:`~zoo.analysis.label_budget.estimate_held_out_error` of the curves. None where misses are
+    unknown.
     """
     grid = {n for curve in curves for n in curve}
     trials: dict[tuple[int, ...], HeldOutError | None] = {}
@@ -180,43 +183,45 @@ def noises(curves: Sequence[Curve], found: Sequence[Candidate], usual: HeldOutEr
         if usual_one is not None and predicted.basis != usual_one.basis:
             if own not in trials:
                 some = [{n: curve[n] for n in own} for curve in curves if curve.keys() >= set(own)]
-                trials[own] = held_out_error(some, predicted.n_labels)
+                trials[own] = estimate_held_out_error(some, predicted.n_labels)
             trial = trials[own]
-        of_each.append(noise_of(candidate.curve, predicted, trial))
+        of_each.append(estimate_noise(candidate.curve, predicted, trial))
     return of_each
 
 
-def usual_prediction(found: Iterable[Candidate]) -> PredictedError:
+def find_usual_prediction(found: Iterable[BudgetCandidate]) -> PredictedError:
     """The prediction from the settings nearest to the number of labels, which most of at least one candidate have."""
     return max((one.predicted for one in found), key=lambda one: (one.basis[0], -one.basis[-1]))
 
 
-def answered(n_labels: int, filters: Sequence[Filter]) -> Answer:
+def rank_for_budget(n_labels: int, filters: Sequence[Filter]) -> BudgetRanking:
     """The ranking with ``n_labels`` labels of ImageNet, of the candidates that pass the filters.
 
     Prediction errors are those of all candidates, whatever the filters; ranks are among those that pass. QueryError
     below 1,000 labels, or above 1,281,167.
     """
-    curves, everyone, without = candidates(n_labels)
-    kept, left_out, why_nobody = filtered(everyone, filters, without)
-    uncertainty = held_out_error(curves, n_labels)
-    return Answer(n_labels, _ranked(curves, kept, uncertainty), uncertainty, left_out, why_nobody)
+    curves, everyone, without = collect_candidates(n_labels)
+    kept, left_out, why_nobody = apply_filters(everyone, filters, without)
+    uncertainty = estimate_held_out_error(curves, n_labels)
+    return BudgetRanking(n_labels, _ranked(curves, kept, uncertainty), uncertainty, left_out, why_nobody)
 
 
-def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: HeldOutError | None) -> list[Ranked]:
+def _ranked(
+    curves: Sequence[Curve], kept: Sequence[BudgetCandidate], uncertainty: HeldOutError | None
+) -> list[BudgetRankedEncoder]:
     """Candidates by rising error, with their uncertainty."""
     ordered = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
     errors = [candidate.predicted.error for candidate in ordered]
-    own = noises(curves, ordered, uncertainty)
+    own = estimate_noises(curves, ordered, uncertainty)
     known = {place: noise for place, noise in enumerate(own) if noise is not None}
-    odds = dict(zip(known, rank_odds([errors[place] for place in known], [*known.values()]), strict=True))
+    odds = dict(zip(known, simulate_ranks([errors[place] for place in known], [*known.values()]), strict=True))
     return [
-        Ranked(candidate, 1 + errors.index(error), noise, odds.get(place))
+        BudgetRankedEncoder(candidate, 1 + errors.index(error), noise, odds.get(place))
         for place, (candidate, error, noise) in enumerate(zip(ordered, errors, own, strict=True))
     ]
 
 
-def first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
+def select_first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
     """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
     for card in cards:
@@ -228,10 +233,12 @@ def first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def how_sure(answer: Answer) -> list[str]:
+def describe_certainty(answer: BudgetRanking) -> list[str]:
     """Sentences on where the numbers come from and how far to trust them."""
     ranked = answer.ranked
-    lines = origin_words(answer.usual, [one.noise for one in ranked], answer.uncertainty) + ties_words(ranked)
+    lines = describe_error_origin(answer.usual, [one.noise for one in ranked], answer.uncertainty) + describe_ties(
+        ranked
+    )
     if answer.usual.kind == "extrapolated":
         lines.append(EXTRAPOLATION)
     return lines
@@ -240,7 +247,7 @@ def how_sure(answer: Answer) -> list[str]:
 EXTRAPOLATION = "Extrapolation: nothing was measured with so few labels."
 
 
-def origin_words(
+def describe_error_origin(
     predicted: PredictedError, noises: Sequence[Noise | None], uncertainty: HeldOutError | None
 ) -> list[str]:
     """Sentences on what errors like ``predicted`` rest on, by how much such errors miss, and what intervals hold."""
@@ -257,7 +264,7 @@ def origin_words(
     lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
     parts = "such misses"
     if uncertainty is not None:
-        lines.append(misses_words(predicted, uncertainty))
+        lines.append(describe_misses(predicted, uncertainty))
     if predicted.kind == "extrapolated":
         laws = [abs(noise.law) for noise in noises if noise is not None]
         if laws:
@@ -273,7 +280,7 @@ def origin_words(
     return lines
 
 
-def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
+def describe_misses(predicted: PredictedError, trial: HeldOutError) -> str:
     """Sentence on how far predictions missed known errors, and the miss to expect here."""
     hidden = " and ".join(SETTING_OF[n] for n in trial.left_out)
     target = SETTING_OF[trial.predicted]
@@ -284,8 +291,8 @@ def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
             f"Give or take {mean:.1f} points, the mean miss for {trial.n} encoders when {which} predicted; nine in ten "
             f"are within {most:.1f}."
         )
-    here = amplification(predicted.basis, predicted.n_labels)
-    there = amplification(trial.basis, trial.predicted)
+    here = compute_amplification(predicted.basis, predicted.n_labels)
+    there = compute_amplification(trial.basis, trial.predicted)
     scale = here / there
     return (
         f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
@@ -303,7 +310,7 @@ TIES = (
 """On several that share the first place; braces stand for their number."""
 
 
-def ties_words(ranked: Sequence[Ranked]) -> list[str]:
+def describe_ties(ranked: Sequence[BudgetRankedEncoder]) -> list[str]:
     """Sentence on how many encoders may be the best."""
     known = [one for one in ranked if one.odds is not None]
     ties = sum(one.is_tie for one in known)
@@ -312,7 +319,7 @@ def ties_words(ranked: Sequence[Ranked]) -> list[str]:
     return [ONE_IS_FIRST if ties == 1 else TIES.format(ties)]
 
 
-def wider_gaps(shown: Sequence[Ranked], usual: Sequence[int]) -> list[str]:
+def describe_wider_gaps(shown: Sequence[BudgetRankedEncoder], usual: Sequence[int]) -> list[str]:
     """Sentences on encoders without one of the settings between which the others are interpolated."""
     return [
         f"{one.candidate.card.id} was not measured with {SETTING_OF[n]}: its number spans a wider gap and is less "
@@ -323,7 +330,7 @@ def wider_gaps(shown: Sequence[Ranked], usual: Sequence[int]) -> list[str]:
     ]
 
 
-def contained(ranked: Sequence[Ranked]) -> list[str]:
+def list_interval_sources(ranked: Sequence[BudgetRankedEncoder]) -> list[str]:
     """Sources of error within the intervals; draws of labels and trainings of probes never are."""
     known = [one.noise for one in ranked if one.noise is not None]
     parts = {

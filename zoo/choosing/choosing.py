@@ -16,42 +16,42 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
-from ..cards.notebooks import Record, Shown, new_axes
-from ..cards.schema import fact_text
+from ..cards.catalogue import load_catalogue
+from ..cards.notebooks import NotebookTable, Record, make_axes
+from ..cards.schema import format_fact
 from ..datasets import ImageData, open_images
-from ..datasets.images import copies_of, shared_groups
-from ..datasets.labels import class_notes
-from ..datasets.notes import notes_on
-from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable, counted
-from ..evaluation.bootstrap import columns_of
+from ..datasets.images import count_copies, count_shared_groups
+from ..datasets.labels import describe_class_doubts
+from ..datasets.notes import describe_decoding
+from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable, format_count
+from ..evaluation.bootstrap import make_interval_columns
 from ..evaluation.drawing import FULL_WIDTH
-from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
+from ..evaluation.evaluating import Request, evaluate_decomposition, get_evaluations_folder, get_runs_folder
 from ..evaluation.measuring import ProbeCache
-from ..features.items import Featurising
-from ..optional import requires_extra
-from ..progress import Progress, Silent
-from .comparing import LabelCurve, label_curve, label_parts
-from .constraints import DEVICES, Constraints, named
-from .contending import Ground, ImageContender, Load
+from ..features.work_items import FeaturisingOptions
+from ..optional import require_extra
+from ..progress import Progress, SilentProgress
+from .candidates import ImageContender, Load, RaceContext
+from .comparing import LabelCurve, draw_label_parts, measure_label_curve
+from .constraints import DEVICES, Constraints, join_names
 from .expectations import Images
-from .figures import against_cost, bars_of, ranking
-from .judging import (
+from .figures import draw_against_cost, draw_ranking, list_race_bars
+from .scoring import (
     PROTOCOL,
     PROTOCOLS_OF_PROBES,
     RIDGE,
     Probe,
     Task,
-    clusters_of,
-    logistic_probe,
+    build_logistic_scorer,
+    build_task,
     make_ridge_probe,
-    task_of,
+    number_groups,
 )
-from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
-from .shortlist import Entry, offline_advice, shortlist
-from .wording import answer, title_of
+from .shortlist import ShortlistEntry, describe_offline_choice, select_shortlist
+from .successive_halving import CandidateState, NoneLeft, Plan, Prior, Race, Tell, race, rehearse_race
+from .wording import answer, describe_choice
 
-with requires_extra("evaluate", needed_for="Choosing an encoder"):
+with require_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
     import torch
 
@@ -143,7 +143,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Choice(Shown):
+class Choice(NotebookTable):
     """The answer: a ranking with intervals and ties, costs, label curves, and what to do next.
 
     In a notebook it is a table; ``.df`` has what encoders cost on this device as well.
@@ -174,14 +174,14 @@ class Choice(Shown):
         return tuple(one.name for one in self.race.standings if one.verdict in ("tie", "not told apart"))
 
     def _records(self) -> Iterator[Record]:
-        costs, cards = {one.name: one for one in self.costs}, catalogue()
+        costs, cards = {one.name: one for one in self.costs}, load_catalogue()
         for one in self.race.standings:
             cost, card = costs.get(one.name), cards[one.name]
             behind = None if one.behind is None or one.verdict == "leader" else one.behind.value
             yield {
                 "encoder": one.name,
                 "verdict": one.verdict,
-                **columns_of(one.error, "error", "percent"),
+                **make_interval_columns(one.error, "error", "percent"),
                 "behind_points": behind,
                 "n_train": one.n_train,
                 "n_test": one.n_test,
@@ -189,11 +189,11 @@ class Choice(Shown):
                 "memory_bytes": None if cost is None else cost.memory_bytes,
                 "feature_bytes": None if cost is None else cost.feature_bytes,
                 "n_parameters": card.architecture.n_parameters,
-                "licence": fact_text(card.licence.weights),
+                "licence": format_fact(card.licence.weights),
             }
 
     def _caption(self) -> str:
-        return title_of(self)
+        return describe_choice(self)
 
     def _notes(self) -> list[str]:
         return answer(self)
@@ -208,15 +208,15 @@ class Choice(Shown):
         if cost not in labels:
             raise QueryError(f"Got the cost {cost!r}, expected images_per_second or n_parameters.")
         costs = {one["encoder"]: one[cost] if cost else 1 for one in self._records()}
-        bars = [one for one in bars_of(self.race.standings) if costs[one.name]][:most]
+        bars = [one for one in list_race_bars(self.race.standings) if costs[one.name]][:most]
         if not bars:
             raise QueryError(f"There is nothing to plot: the {cost or 'error'} of no encoder is known.")
-        axes = new_axes(height=3.0 if cost else 1.0 + 0.28 * len(bars)) if ax is None else ax
+        axes = make_axes(height=3.0 if cost else 1.0 + 0.28 * len(bars)) if ax is None else ax
         if cost is None:
-            ranking(bars, FULL_WIDTH, axes=axes)
+            draw_ranking(bars, FULL_WIDTH, axes=axes)
         else:
             some, is_speed = [costs[one.name] for one in bars], cost == "images_per_second"
-            against_cost(bars, some, FULL_WIDTH, label=labels[cost], more_is_better=is_speed, axes=axes)
+            draw_against_cost(bars, some, FULL_WIDTH, label=labels[cost], more_is_better=is_speed, axes=axes)
         return axes
 
     def as_dict(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def choose(
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
-    progress: Callable[[str], Progress] = lambda part: Silent(),
+    progress: Callable[[str], Progress] = lambda part: SilentProgress(),
     tell: Tell = lambda text: None,
 ) -> Choice:
     """The encoder for one's own labelled images.
@@ -342,10 +342,10 @@ def choose(
     )
     by_name = {contender.name: contender for contender in contenders}
     ground = contenders[0].ground
-    tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    caches = {name: ProbeCache(runs_folder(ground.root, name), protocol=protocol) for name in by_name}
+    tell(f"{format_count(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
+    caches = {name: ProbeCache(get_runs_folder(ground.root, name), protocol=protocol) for name in by_name}
     by_ridge = make_ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
-    probe = by_ridge or logistic_probe(
+    probe = by_ridge or build_logistic_scorer(
         task,
         contents=ground.data.train.contents,
         seed=seed,
@@ -370,12 +370,12 @@ def choose(
     if decompose:
         tell(f"{leader.name}: features of all images, for the decomposition")
         try:
-            risk = decomposed(
+            risk = evaluate_decomposition(
                 leader.part("train"),
                 leader.part("val"),
                 Request(seed=seed, device=device, decompose=True, protocol=protocol),
-                card=catalogue()[leader.name],
-                cache=runs_folder(ground.root, leader.name),
+                card=load_catalogue()[leader.name],
+                cache=get_runs_folder(ground.root, leader.name),
                 tell=tell,
             )
         except DataError as error:  # the ranking stands without it
@@ -412,16 +412,16 @@ def choose(
     )
 
 
-def _mistakes(leader: ImageContender, standing: Standing, request: Request) -> Mistakes:
+def _mistakes(leader: ImageContender, standing: CandidateState, request: Request) -> Mistakes:
     """What the winner's probe gets wrong, with the images that the race ended with."""
     from ..evaluation.evaluating import evaluate
-    from ..evaluation.keeping import keep_probe
+    from ..evaluation.refit import keep_probe
     from ..looking.mistakes import mistakes_of
 
     schedule = leader.ground.schedule
     train = leader.some("train", np.sort(schedule.train[: standing.n_train]))
     test = leader.some("val", np.sort(schedule.test[: standing.n_test]))
-    cache = runs_folder(leader.ground.root, leader.name)
+    cache = get_runs_folder(leader.ground.root, leader.name)
     measured = evaluate(train, test, request, cache=cache)
     probe = keep_probe(measured, request, cache=cache).probe
     return mistakes_of(train, test, probe, protocol=measured.protocols.errors, device=request.device, seed=request.seed)
@@ -430,9 +430,9 @@ def _mistakes(leader: ImageContender, standing: Standing, request: Request) -> M
 def _none_left(error: NoneLeft) -> DataError:
     """Why no encoder could be used, and what is possible without a network if that is the reason."""
     name, reason = next(iter(error.failed.items()))
-    text = f"None of the {counted(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
+    text = f"None of the {format_count(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
     if any(isinstance(one, WeightsUnavailable) for one in error.failed.values()):
-        text += offline_advice()
+        text += describe_offline_choice()
     return DataError(text)
 
 
@@ -454,7 +454,7 @@ def _prepared(
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
-    progress: Callable[[str], Progress] = lambda part: Silent(),
+    progress: Callable[[str], Progress] = lambda part: SilentProgress(),
     tell: Tell = lambda text: None,
     is_rehearsal: bool = False,
 ) -> tuple[ChoicePlan, Task, list[ImageContender], dict[str, Prior]]:
@@ -467,7 +467,7 @@ def _prepared(
     if spelled is None:
         spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
     data = images if isinstance(images, ImageData) else open_images(images)
-    facts, task = _facts(data, spelled), task_of(data)
+    facts, task = _facts(data, spelled), build_task(data)
     if task.numbers:
         if decompose or protocol not in (PROTOCOL, RIDGE):
             raise QueryError(
@@ -485,7 +485,7 @@ def _prepared(
         limits = replace(limits, device=kind)
     schedule = plan.schedule(task)
     listing = partial(
-        shortlist,
+        select_shortlist,
         encoders,
         n_labels=facts.n_train,
         n_classes=len(np.unique(task.y_train)),
@@ -501,14 +501,15 @@ def _prepared(
         slowest = len(listed.chosen) * sum(schedule.sizes[0]) / (FIRST_SHARE * time_s)
         listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
         notes.append(
-            f"Within the time {counted(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
+            f"Within the time {format_count(len(listed.chosen), 'encoder')} can be tried only if each makes features "
+            "of "
             f"about {slowest:.3g} images per second or more, so that slower ones are not on the list."
         )
-    ground = Ground(
+    ground = RaceContext(
         data=data,
         schedule=schedule,
-        root=evaluations_folder() if root is None else Path(root),
-        how=Featurising(batch_size=batch_size, n_workers=n_workers, device=device),
+        root=get_evaluations_folder() if root is None else Path(root),
+        how=FeaturisingOptions(batch_size=batch_size, n_workers=n_workers, device=device),
         load=load,
         least_images_per_second=limits.min_images_per_second,
         progress=progress,
@@ -520,7 +521,7 @@ def _prepared(
     planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
-        seconds, full_seconds = rehearsal(contenders, task, plan)
+        seconds, full_seconds = rehearse_race(contenders, task, plan)
     found = ChoicePlan(
         data=facts,
         device=ground.device_name,
@@ -540,7 +541,7 @@ def _prepared(
     return found, task, contenders, {name: (one.odds, one.new_sd) for name, one in expected.items() if one is not None}
 
 
-def _planned(entry: Entry, contender: ImageContender) -> Planned:
+def _planned(entry: ShortlistEntry, contender: ImageContender) -> Planned:
     seconds, source = contender.expected_seconds()
     memory, memory_source = contender.memory
     return Planned(
@@ -562,15 +563,16 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     train, test = data.train, data.val
     counts = train.n_per_class()
     present = counts[counts > 0]
-    notes = list(dict.fromkeys([*notes_on([train, test]), *class_notes(data)]))
+    notes = list(dict.fromkeys([*describe_decoding([train, test]), *describe_class_doubts(data)]))
     if train.tags:
         notes.append(f"images of {data.name} have several labels: every combination of them counts as a class")
-    copies = copies_of(train.contents, train.labels, test.contents, test.labels)
-    shared = shared_groups(train.groups, test.groups)
+    copies = count_copies(train.contents, train.labels, test.contents, test.labels)
+    shared = count_shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
     if not train.target and (names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]):
         notes.append(
-            f"{counted(len(names), 'class', 'classes')} ({named(names, 3)}) with one training image alone, so that "
+            f"{format_count(len(names), 'class', 'classes')} ({join_names(names, 3)}) with one training image alone, "
+            "so that "
             "none is left to choose a probe's settings on"
         )
     groups = None
@@ -594,7 +596,7 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
 
 def _curves(
     probed: Sequence[ImageContender],
-    leader: Standing,
+    leader: CandidateState,
     task: Task,
     probe: Probe,
     *,
@@ -607,7 +609,7 @@ def _curves(
     order, test = schedule.train[: leader.n_train], schedule.test[: leader.n_test]
     rows = np.sort(order)
     groups = None if task.groups_train is None else task.groups_train[rows]
-    parts = label_parts(task.y_train[rows], np.searchsorted(rows, order), groups)
+    parts = draw_label_parts(task.y_train[rows], np.searchsorted(rows, order), groups)
     curves: list[LabelCurve] = []
     seconds = 0.0
     for contender in probed:
@@ -616,7 +618,7 @@ def _curves(
             break
         tell(f"{contender.name}: errors with parts of the labels")
         curves.append(
-            label_curve(
+            measure_label_curve(
                 contender.name,
                 parts,
                 contender.features("train", rows),
@@ -625,7 +627,7 @@ def _curves(
                 test,
                 task.targets[1][test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
-                clusters=clusters_of(task.groups_test, test),
+                clusters=number_groups(task.groups_test, test),
                 seed=seed,
             )
         )

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.bootstrap import Interval, error_interval, error_percent_draws, interval
-from ..optional import requires_extra
-from .judging import Probe, compute_losses
+from ..evaluation.bootstrap import Interval, compute_error_interval, compute_interval, resample_error_percents
+from ..optional import require_extra
+from .scoring import Probe, compute_losses
 
-with requires_extra("evaluate", needed_for="Choosing an encoder"):
+with require_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
     from scipy.special import stdtr, stdtrit
 
@@ -43,7 +43,7 @@ _ROUNDING = 0.05  # points, so that errors of few images are not taken for exact
 
 
 @dataclass(slots=True, eq=False)
-class Look:
+class RungComparison:
     """Outcomes of all that ran a rung, on the same images."""
 
     number: int
@@ -91,8 +91,8 @@ class Look:
         return float(stdtr(freedom, -(value - margin) / error))
 
 
-def compared(
-    look: Look, names: Sequence[str], *, level: float, seed: int
+def compare_with_leader(
+    look: RungComparison, names: Sequence[str], *, level: float, seed: int
 ) -> tuple[dict[str, Interval], dict[str, Interval], float]:
     """Contenders, the leader first, on the images of a look: errors, points behind the leader, optimism of its error.
 
@@ -100,7 +100,7 @@ def compared(
     value, that of the largest of all pairs. Optimism is the selection bias of the lowest of several errors, in points.
     """
     wrong = np.stack([look.wrong[name] for name in names], axis=1)  # (n, k)
-    draws = error_percent_draws(wrong, look.clusters, seed=seed)  # (n_draws, k)
+    draws = resample_error_percents(wrong, look.clusters, seed=seed)  # (n_draws, k)
     errors = 100.0 * wrong.mean(axis=0)
     moved = draws - draws.mean(axis=0)
     spread = np.stack([(moved - moved[:, [i]]).std(axis=0) for i in range(len(names))])  # (k, k)
@@ -116,16 +116,16 @@ def compared(
     resampled = errors + moved
     chosen = resampled.argmin(axis=1)
     optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
-    own = {name: error_of(look, name) for name in names}
+    own = {name: estimate_error(look, name) for name in names}
     return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
-def error_of(look: Look, name: str) -> Interval:
+def estimate_error(look: RungComparison, name: str) -> Interval:
     """The error of one contender on the images of a look, percent."""
-    return error_interval(look.wrong[name], groups=look.clusters)
+    return compute_error_interval(look.wrong[name], groups=look.clusters)
 
 
-def behind_alone(look: Look, name: str, leader: str, *, level: float) -> Interval:
+def estimate_gap(look: RungComparison, name: str, leader: str, *, level: float) -> Interval:
     """Points behind a leader with an interval of this pair alone, by Student's t."""
     value, error, freedom = look.behind(name, leader)
     width = error * float(stdtrit(freedom, (1 + level) / 2))
@@ -157,7 +157,7 @@ class LabelCurve:
     refusal: str  # why nothing is expected, "" otherwise
 
 
-def label_parts(y: Rows, order: Rows, groups: Array | None) -> list[tuple[Rows, ...]]:
+def draw_label_parts(y: Rows, order: Rows, groups: Array | None) -> list[tuple[Rows, ...]]:
     """Parts of the labels by size, fewest first: up to three a size, disjoint, each within one of the next size.
 
     ``order`` are the images in the order of visits. Without groups the parts of a size have the classes alike. Sizes at
@@ -185,7 +185,7 @@ def label_parts(y: Rows, order: Rows, groups: Array | None) -> list[tuple[Rows, 
     return found
 
 
-def label_curve(
+def measure_label_curve(
     encoder: str,
     parts: Sequence[tuple[Rows, ...]],
     x: Array,
@@ -200,8 +200,8 @@ def label_curve(
 ) -> LabelCurve:
     """Measures the errors with parts of the labels and continues them.
 
-    ``parts`` are the training images of each probe, fewest first (:func:`label_parts`); ``x`` (n, dim) and ``y`` (n,)
-    are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
+    ``parts`` are the training images of each probe, fewest first (:func:`draw_label_parts`); ``x`` (n, dim) and ``y``
+    (n,) are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
     ``clusters`` (n_test,) numbers their groups; ``seed`` is that of the bootstrap.
     """
     columns: list[range] = []
@@ -214,16 +214,16 @@ def label_curve(
             predict = probe(encoder, rows, x[rows], y[rows])
             wrong.append(compute_losses(predict(x_test, rows_test), y_test))
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
-    draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
-    found = continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
+    draws = resample_error_percents(table, clusters, seed=seed)  # (n_draws, n_probes)
+    found = extrapolate_label_curve(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
     points = [
-        replace(point, error=error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
+        replace(point, error=compute_error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
         for point, some in zip(found.points, columns, strict=True)
     ]
     return replace(found, points=tuple(points))
 
 
-def continued(
+def extrapolate_label_curve(
     encoder: str, sizes: Sequence[int], measured: Array, draws: Array, columns: Sequence[range], *, seed: int
 ) -> LabelCurve:
     """The curve of measured errors (n_probes,) with their bootstrap draws (n_draws, n_probes), percent.
@@ -240,7 +240,7 @@ def continued(
         values.append(mean)
         drawn.append(draws[:, some].mean(axis=1) + moved)
     points = tuple(
-        LabelPoint(n_labels=n, error=interval(value, np.clip(one, 0, 100)), n_draws=len(some))
+        LabelPoint(n_labels=n, error=compute_interval(value, np.clip(one, 0, 100)), n_draws=len(some))
         for n, value, one, some in zip(sizes, values, drawn, columns, strict=True)
     )
     table = np.stack(drawn, axis=1)

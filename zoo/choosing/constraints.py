@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from ..cards.catalogue import catalogue
-from ..cards.costs import BATCH_SIZE, Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
+from ..cards.catalogue import load_catalogue
+from ..cards.costs import BATCH_SIZE, Cost, estimate_memory, explain_unknown_cost, find_cost, find_largest_batch_size
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
-from ..cards.schema import EncoderCard, Missing, fact_text
-from ..cards.throughput import Device, Speed, device_named, images_per_second
+from ..cards.schema import EncoderCard, Missing, format_fact
+from ..cards.throughput import Device, Throughput, estimate_throughput, find_device
 from ..errors import MissingExtra, QueryError, UnknownName
-from ..results.facts import parsed_condition, satisfying, short_number, subjects
+from ..results.facts import format_short_number, list_subjects, parse_condition, select_satisfying
 
 ACCESS_WORDS = ("any", "open")
 DEVICES = ("cuda", "cpu")
@@ -51,7 +51,7 @@ class Constraints:
         if self.access not in ACCESS_WORDS:
             raise QueryError(f"Found access {self.access!r}, expected {' or '.join(map(repr, ACCESS_WORDS))}.")
         if self.device is not None and self.device.partition(":")[0] not in DEVICES:
-            object.__setattr__(self, "device", device_named(self.device).name)
+            object.__setattr__(self, "device", find_device(self.device).name)
         for name in ("max_parameters", "max_dim", "max_memory", "min_images_per_second", "batch_size"):
             number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
@@ -62,7 +62,7 @@ class Constraints:
         """The device by whose measured speeds encoders are judged; None where that is this machine's."""
         if self.device is None or self.device.partition(":")[0] in DEVICES:
             return None
-        return device_named(self.device)
+        return find_device(self.device)
 
     @property
     def memory_device(self) -> str:
@@ -73,26 +73,28 @@ class Constraints:
         """The same for what runs on this machine: without a device that is not here, and its speed."""
         return replace(self, device=None, min_images_per_second=None) if self.measured_device else self
 
-    def speed_of(self, card: EncoderCard) -> Speed | None:
+    def speed_of(self, card: EncoderCard) -> Throughput | None:
         """Images a second on the named device; None if there is none or the cost is not known."""
-        return images_per_second(card, device, cost=known_cost(card)) if (device := self.measured_device) else None
+        return (
+            estimate_throughput(card, device, cost=find_known_cost(card)) if (device := self.measured_device) else None
+        )
 
     def memory_of(self, card: EncoderCard) -> int | None:
         """Bytes that an encoder takes with these batches on this device, as computed; None if that is not known."""
-        cost = known_cost(card)
-        return None if cost is None else memory_bytes(cost, self.batch_size, device=self.memory_device)
+        cost = find_known_cost(card)
+        return None if cost is None else estimate_memory(cost, self.batch_size, device=self.memory_device)
 
 
-def known_cost(card: EncoderCard) -> Cost | None:
+def find_known_cost(card: EncoderCard) -> Cost | None:
     """The cost of an encoder: from the shipped table, or computed where torch is, as for a user's own; else None."""
-    known = cost_of(card)
-    if known is not None or why_unknown(card):
+    known = find_cost(card)
+    if known is not None or explain_unknown_cost(card):
         return known
     try:
-        from ..encoders.costs import cost_here
+        from ..encoders.costs import obtain_cost
     except MissingExtra:
         return None
-    return cost_here(card)
+    return obtain_cost(card)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ LeftOut = dict[str, list[str]]
 NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone")
 
 
-def filters(constraints: Constraints) -> list[Filter]:
+def build_filters(constraints: Constraints) -> list[Filter]:
     """The filters of constraints, in the order of their fields; UnknownName if no encoder has that licence.
 
     Speeds are those of :mod:`zoo.cards.throughput` on a named device, else what :mod:`zoo.encoders.costs` expects of
@@ -124,11 +126,13 @@ def filters(constraints: Constraints) -> list[Filter]:
             Filter(
                 "--access open",
                 lambda one: one.card.weights.availability == "open",
-                lambda card: f"access {fact_text(card.weights.availability)}",
+                lambda card: f"access {format_fact(card.weights.availability)}",
             )
         )
     if (most := constraints.max_parameters) is not None:
-        found.append(_at_most("--max-parameters", most, lambda card: card.architecture.n_parameters, short_number))
+        found.append(
+            _at_most("--max-parameters", most, lambda card: card.architecture.n_parameters, format_short_number)
+        )
     if constraints.max_dim is not None:
         found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, str))
     if constraints.max_memory is not None:
@@ -144,7 +148,7 @@ Found = TypeVar("Found", bound=HasCard)
 Known = TypeVar("Known")
 
 
-def filtered(
+def apply_filters(
     everyone: Sequence[Found], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
 ) -> tuple[list[Found], LeftOut, str]:
     """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
@@ -159,7 +163,7 @@ def filtered(
             gone[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
         if not after:
             which = f"that pass {' and '.join(passed)}" if passed else "there are"
-            near = ", ".join(nearest(everyone, filters))
+            near = ", ".join(find_near_misses(everyone, filters))
             advice = f"; the nearest: {near}" if near else ""
             return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
         passed += [f"'{one.reason}'"] * one.is_asked
@@ -167,7 +171,7 @@ def filtered(
     return kept, gone, ""
 
 
-def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = 3) -> list[str]:
+def find_near_misses(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = 3) -> list[str]:
     """The ``n`` that miss by least, as "NAME (what it misses)": the fewest filters, then the smallest factor.
 
     A filter without a number, such as a licence, counts as missed by more than any number; ties keep their order.
@@ -183,19 +187,19 @@ def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = 
     return [near for *_, near in sorted(found, key=lambda one: one[:3])[:n]]
 
 
-def as_bytes(n_bytes: float) -> str:
+def format_memory(n_bytes: float) -> str:
     """Bytes as the options of memory take them.
 
-    >>> as_bytes(8_000_000_000), as_bytes(512_000_000)
+    >>> format_memory(8_000_000_000), format_memory(512_000_000)
     ('8GB', '512MB')
     """
-    return f"{short_number(n_bytes)}B"
+    return f"{format_short_number(n_bytes)}B"
 
 
-def named(names: Sequence[str], most: int = 5) -> str:
+def join_names(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first ones of many.
 
-    >>> named(["a", "b", "c"]), named(["a", "b", "c"], 2)
+    >>> join_names(["a", "b", "c"]), join_names(["a", "b", "c"], 2)
     ('a, b and c', 'a, b and 1 more')
     """
     if len(names) > most:
@@ -212,7 +216,7 @@ def _of_licence(text: str) -> list[Filter]:
 
 
 def _licence_words(card: EncoderCard) -> str:
-    return f"licence {fact_text(card.licence.weights)}"
+    return f"licence {format_fact(card.licence.weights)}"
 
 
 def _is_licensed(card: EncoderCard, word: str) -> bool:
@@ -229,7 +233,7 @@ def _is_licensed(card: EncoderCard, word: str) -> bool:
 
 def _known_licence(name: str) -> str:
     """The id of a licence that some encoder has, or a word for several; case does not matter."""
-    found = set(catalogue().column("licence.weights").values())
+    found = set(load_catalogue().column("licence.weights").values())
     known = {str(licence).casefold(): str(licence) for licence in found if not isinstance(licence, Missing)}
     if name.casefold() in LICENCE_WORDS:
         return name.casefold()
@@ -240,7 +244,7 @@ def _known_licence(name: str) -> str:
     return known[name.casefold()]
 
 
-def exact_count(n: int) -> str:
+def format_exact_count(n: int) -> str:
     """A count as people type it where that is exact: 100M, 22500k, 1234567."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if n % size == 0:
@@ -251,7 +255,7 @@ def exact_count(n: int) -> str:
 def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: Callable[[float], str]) -> Filter:
     unit = option.removeprefix("--max-")
     return Filter(
-        f"{option} {limit if words is str else exact_count(limit)}",
+        f"{option} {limit if words is str else format_exact_count(limit)}",
         lambda one: of(one.card) <= limit,
         lambda card: f"{words(of(card))} {unit}",
         lambda card: of(card) / limit,
@@ -259,22 +263,22 @@ def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: C
 
 
 def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
-    cost = _once(known_cost)
+    cost = _once(find_known_cost)
     device, n = constraints.memory_device, constraints.batch_size
 
     def needed(card: EncoderCard) -> float:
         known = cost(card)
-        return math.inf if known is None else memory_bytes(known, n, device=device)
+        return math.inf if known is None else estimate_memory(known, n, device=device)
 
     def words(card: EncoderCard) -> str:
         known = cost(card)
         if known is None:
             return "memory not known"
-        fitting = largest_batch_size(known, limit, device=device, most=n)
+        fitting = find_largest_batch_size(known, limit, device=device, most=n)
         smaller = f", {fitting} fit" if fitting else ""
-        return f"{as_bytes(needed(card))} of memory with batches of {n}{smaller}"
+        return f"{format_memory(needed(card))} of memory with batches of {n}{smaller}"
 
-    reason = f"--max-memory {as_bytes(limit)}"
+    reason = f"--max-memory {format_memory(limit)}"
     return [
         Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None, is_asked=False),
         Filter(reason, lambda one: needed(one.card) <= limit, words, lambda card: needed(card) / limit),
@@ -282,7 +286,7 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
 
 
 def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
-    known, device = _once(known_cost), constraints.measured_device
+    known, device = _once(find_known_cost), constraints.measured_device
 
     @_once
     def speed(card: EncoderCard) -> float | None:
@@ -290,11 +294,11 @@ def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
         if cost is None:
             return None
         if device is not None:
-            found = images_per_second(card, device, cost=cost)
+            found = estimate_throughput(card, device, cost=cost)
             return None if found is None else found.value
-        from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+        from ..encoders.costs import estimate_images_per_second  # torch, which no other constraint needs
 
-        return expected_images_per_second(cost, constraints.device)
+        return estimate_images_per_second(cost, constraints.device)
 
     def slowness(card: EncoderCard) -> float:
         rate = speed(card)
@@ -302,7 +306,7 @@ def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
 
     def words(card: EncoderCard) -> str:
         rate = speed(card)
-        return "speed not known" if rate is None else f"{short_number(float(f'{rate:.3g}'))} images per second"
+        return "speed not known" if rate is None else f"{format_short_number(float(f'{rate:.3g}'))} images per second"
 
     reason = f"--min-images-per-second {limit:g}"
     return [
@@ -324,14 +328,14 @@ def _once(of: Callable[[EncoderCard], Known]) -> Callable[[EncoderCard], Known]:
 
 
 def _of_condition(text: str) -> Filter:
-    parsed, reads_results = parsed_condition(text)
-    everyone = set(catalogue())
-    listed = {one.id for one in satisfying(parsed, subjects(everyone, with_risks=reads_results))}
+    parsed, reads_results = parse_condition(text)
+    everyone = set(load_catalogue())
+    listed = {one.id for one in select_satisfying(parsed, list_subjects(everyone, with_risks=reads_results))}
 
     def keeps(one: HasCard) -> bool:
         name = one.card.id
         if name in everyone:
             return name in listed
-        return bool(satisfying(parsed, subjects([name], with_risks=reads_results)))
+        return bool(select_satisfying(parsed, list_subjects([name], with_risks=reads_results)))
 
     return Filter(f"--where {text}", keeps)

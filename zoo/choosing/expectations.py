@@ -19,17 +19,17 @@ from itertools import pairwise
 from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
-from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
+from ..analysis.covariates import ALL_LABELS, SLOPES, WRONG_LABELS, compute_label_place, find_covariates
+from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, estimate_held_out_error, estimate_noise, predict_error
 from ..analysis.reported_agreement import estimate_protocol_spread
-from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels, traits_of
-from ..cards.catalogue import catalogue
-from ..cards.gates import images_for
+from ..cards.catalogue import load_catalogue
+from ..cards.gated_access import get_image_domains
 from ..cards.schema import EncoderCard
-from ..errors import QueryError, UnknownName, counted
-from ..files import content_folder
-from ..results.derived import of_one_protocol, summaries
-from ..results.evidence import dataset_named, datasets, domain_named
-from ..results.reported import preferred_numbers
+from ..errors import QueryError, UnknownName, format_count
+from ..files import get_content_folder
+from ..results.derived import select_main_protocol, summaries
+from ..results.evidence import find_dataset, find_domain, list_datasets
+from ..results.reported import select_preferred_accuracies
 from ..results.values import IMAGENET, SETTINGS, Summary
 
 Basis: TypeAlias = Literal[
@@ -68,20 +68,20 @@ class Images:
         if like is not None and domain is not None:
             raise QueryError(f"Got the data set {like!r} and the domain {domain!r}, expected one of the two.")
         if like is not None:
-            found = dataset_named(like)
-            if found.id not in difficulties():
+            found = find_dataset(like)
+            if found.id not in read_difficulties():
                 raise QueryError(
                     f"Nobody measured a probe on {found.title}, texts alone; take its domain: --domain {found.domain}."
                 )
             return cls(found.id, found.domain)
         if domain is not None:
-            return cls("", domain_named(domain, known_domains()))
+            return cls("", find_domain(domain, list_domains()))
         return cls()
 
     @property
     def column(self) -> str:
         """Its column of the table; of a kind of images on which no probe was measured that of any images."""
-        return self.dataset or (self.domain in difficulties() and self.domain) or OVERALL
+        return self.dataset or (self.domain in read_difficulties() and self.domain) or OVERALL
 
     @property
     def is_unmeasured(self) -> bool:
@@ -92,27 +92,30 @@ class Images:
     def words(self) -> str:
         """For the end of a sentence."""
         if self.dataset:
-            return "ImageNet-1K" if self.dataset == IMAGENET else datasets()[self.dataset].title
+            return "ImageNet-1K" if self.dataset == IMAGENET else list_datasets()[self.dataset].title
         return f"{self.domain} images of mean difficulty" if self.domain else "a data set of mean difficulty"
 
 
 OVERALL = "overall"
 
 
-def known_domains() -> list[str]:
+def list_domains() -> list[str]:
     """Kinds of images in which probes were measured, or for which there are encoders."""
     offered = (
         card
-        for card in catalogue().values()
+        for card in load_catalogue().values()
         if not card.is_untrained and not str(card.weights.url).startswith(("shipped:", "zoo:"))
     )
-    special = {kind for card in offered for kind in images_for(card)}
-    of_sets = dict.fromkeys(one.domain for one in datasets().values())
-    return [*(kind for kind in of_sets if kind in difficulties() or kind in special), *sorted(special - of_sets.keys())]
+    special = {kind for card in offered for kind in get_image_domains(card)}
+    of_sets = dict.fromkeys(one.domain for one in list_datasets().values())
+    return [
+        *(kind for kind in of_sets if kind in read_difficulties() or kind in special),
+        *sorted(special - of_sets.keys()),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedError:
     """The error to expect of one encoder."""
 
     odds: float  # natural log odds of the error
@@ -126,7 +129,7 @@ class Expected:
     family_sd: float = 0.0  # a further part, which its family has in common
     is_untold: bool = False  # with far fewer labels than any probe of its objective had: its number says nothing
 
-    def sd_from(self, other: Expected) -> float:
+    def sd_from(self, other: ExpectedError) -> float:
         """The standard deviation of the difference of two, natural log odds: what they share moves both."""
         shared = sum(a * b for a, b in zip(self.shared, other.shared, strict=False))
         if self.family == other.family:
@@ -162,23 +165,23 @@ class Difficulty:
     by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
 
 
-def label_place(labels_per_class: float) -> float:
+def compute_label_scale(labels_per_class: float) -> float:
     """Labels per class on the scale of the model: 0 at 1,281, 1 at 13; cut at 1 label and at 1,281."""
-    return place_of_labels(min(max(labels_per_class, _FEWEST_LABELS), ALL_LABELS))
+    return compute_label_place(min(max(labels_per_class, _FEWEST_LABELS), ALL_LABELS))
 
 
-def farthest_place(card: EncoderCard) -> float:
+def find_farthest_place(card: EncoderCard) -> float:
     """The place of the fewest labels per class to which errors of encoders with this objective are continued."""
-    return _FARTHEST + float(_document()["fewest_labels"].get(str(traits_of(card)["objective"]), 0.0))
+    return _FARTHEST + float(_document()["fewest_labels"].get(str(find_covariates(card)["objective"]), 0.0))
 
 
 @cache
 def _document() -> dict[str, Any]:
-    return tomllib.loads((content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((get_content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def difficulties() -> dict[str, Difficulty]:
+def read_difficulties() -> dict[str, Difficulty]:
     """By data set, domain and "overall"."""
     return {
         name: Difficulty(**{**one, "by_labels": tuple((a, b) for a, b in one.get("by_labels", ()))})
@@ -186,17 +189,17 @@ def difficulties() -> dict[str, Difficulty]:
     }
 
 
-def effect_sizes() -> dict[tuple[str, str], float]:
+def read_effect_sizes() -> dict[tuple[str, str], float]:
     """Estimated standard deviations of effects in log odds, by trait and scope."""
     return {(trait, scope): sd for trait, scopes in _document()["sd"].items() for scope, sd in scopes.items()}
 
 
-def difficulty_at(images: Images, place: float) -> float:
-    """Log odds of an error on these images with labels at a place of :func:`label_place`."""
-    one = difficulties()[images.column]
+def interpolate_difficulty(images: Images, place: float) -> float:
+    """Log odds of an error on these images with labels at a place of :func:`compute_label_scale`."""
+    one = read_difficulties()[images.column]
     slope = float(_document()["labels_slope"])
     if not one.by_labels:
-        return one.odds + slope * (place - label_place(16))
+        return one.odds + slope * (place - compute_label_scale(16))
     known = sorted(one.by_labels)
     if place <= known[0][0] or place >= known[-1][0]:
         at, odds = known[0] if place <= known[0][0] else known[-1]
@@ -205,7 +208,7 @@ def difficulty_at(images: Images, place: float) -> float:
     return left + (right - left) * (place - a) / (b - a)
 
 
-def imagenet_labels(n_labels: int, n_classes: int) -> int:
+def translate_label_number(n_labels: int, n_classes: int) -> int:
     """The number of ImageNet labels with as many labels per class, within what can be said: 1,000 to 1,281,167.
 
     Raises
@@ -215,7 +218,7 @@ def imagenet_labels(n_labels: int, n_classes: int) -> int:
 
     Examples
     --------
-    >>> imagenet_labels(5_000, 2), imagenet_labels(120, 4), imagenet_labels(12, 4)
+    >>> translate_label_number(5_000, 2), translate_label_number(120, 4), translate_label_number(12, 4)
     (1281167, 30000, 3000)
     """
     if n_classes < 2:
@@ -227,22 +230,22 @@ def imagenet_labels(n_labels: int, n_classes: int) -> int:
     return min(max(round(_IMAGENET_CLASSES * n_labels / n_classes), FEWEST_LABELS), MOST_LABELS)
 
 
-def expected_errors(
+def estimate_errors(
     cards: Mapping[str, EncoderCard],
     n_labels: int,
     n_classes: int,
     *,
     images: Images | None = None,
     dataset: str | None = None,
-) -> dict[str, Expected]:
+) -> dict[str, ExpectedError]:
     """The error to expect of every trained encoder among ``cards``, by id, with so many labels of so many classes.
 
     ``images`` are any images unless given; ``dataset`` is the name under which measurements on the user's own images
     are recorded, if there are any.
     """
     images = images or Images()
-    n = imagenet_labels(n_labels, n_classes)
-    place = label_place(n_labels / n_classes)
+    n = translate_label_number(n_labels, n_classes)
+    place = compute_label_scale(n_labels / n_classes)
     trained = {name: card for name, card in cards.items() if not card.is_untrained}
     known = _modelled(trained, images, place)
     known |= _like_kin(trained, known, images, place)
@@ -255,7 +258,7 @@ def expected_errors(
         shift = fmean(one.odds - known[name].odds for name, one in own.items())
         known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
     return {
-        name: replace(one, is_untold=one.basis != "measured here" and place > farthest_place(trained[name]))
+        name: replace(one, is_untold=one.basis != "measured here" and place > find_farthest_place(trained[name]))
         for name, one in known.items()
     } | own
 
@@ -281,7 +284,7 @@ _SOURCES: dict[Basis, str] = {
 @cache
 def _table() -> tuple[dict[str, int], dict[str, list[str]]]:
     """Columns by name, and the cells of each encoder."""
-    lines = (content_folder("results") / "expected.tsv").read_text(encoding="utf-8").splitlines()
+    lines = (get_content_folder("results") / "expected.tsv").read_text(encoding="utf-8").splitlines()
     heads = lines[0].split("\t")
     return {name: place for place, name in enumerate(heads)}, {
         line.partition("\t")[0]: line.split("\t") for line in lines[1:]
@@ -294,10 +297,10 @@ def _added(name: str, column: str) -> tuple[float, ...]:
     return tuple(int(one) / 100 for one in rows[name][columns[column]].split())
 
 
-def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, Expected]:
+def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, ExpectedError]:
     columns, rows = _table()
-    scale = difficulties()[images.column].scale
-    level = difficulty_at(images, place)
+    scale = read_difficulties()[images.column].scale
+    level = interpolate_difficulty(images, place)
     found = {}
     for name, card in cards.items():
         if name in rows:
@@ -309,7 +312,7 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             if not images.dataset:
                 new = math.hypot(spread, scale * _of_new_images(card, images), scale_sd() * (odds - level))
             *shared, of_family, of_its_labels = _added(name, "shared")
-            if images.is_unmeasured and images.domain in images_for(card):
+            if images.is_unmeasured and images.domain in get_image_domains(card):
                 home, home_sd = _document()["home"]
                 odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
             parts = math.hypot(*(scale * one for one in shared))
@@ -317,7 +320,7 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             rest = math.sqrt(max(spread**2 - (most * parts) ** 2, 0.0))
             family_sd = min(scale * math.hypot(of_family, of_its_labels * place), rest)
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
-            found[name] = Expected(
+            found[name] = ExpectedError(
                 odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
                 shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=family_sd,
             )  # fmt: skip
@@ -331,16 +334,16 @@ def scale_sd() -> float:
 
 def _of_new_images(card: EncoderCard, images: Images) -> float:
     """The standard deviation of an encoder's effects of one data set, and of a domain without one, in log odds."""
-    traits, scopes = traits_of(card), ("dataset", "domain") if images.is_unmeasured else ("dataset",)
+    traits, scopes = find_covariates(card), ("dataset", "domain") if images.is_unmeasured else ("dataset",)
     shared = [
         sd * (float(traits[trait]) if trait in SLOPES else 1.0)
-        for (trait, scope), sd in effect_sizes().items()
+        for (trait, scope), sd in read_effect_sizes().items()
         if scope in scopes
     ]
     return math.hypot(*shared)
 
 
-def _doubted(one: Expected) -> Expected:
+def _doubted(one: ExpectedError) -> ExpectedError:
     source = f"{one.source}; it was trained with ImageNet's labels"
     return replace(one, sd=math.hypot(one.sd, FLATTERED), new_sd=math.hypot(one.new_sd, FLATTERED), source=source)
 
@@ -349,13 +352,13 @@ def _doubted(one: Expected) -> Expected:
 
 
 def _like_kin(
-    cards: Mapping[str, EncoderCard], known: Mapping[str, Expected], images: Images, place: float
-) -> dict[str, Expected]:
+    cards: Mapping[str, EncoderCard], known: Mapping[str, ExpectedError], images: Images, place: float
+) -> dict[str, ExpectedError]:
     """Encoders of the user's: by their own error on ImageNet-1K, or by their family, kind of objective, or all."""
     missing = [name for name in cards if name not in known]
     if not missing:
         return {}
-    everyone = catalogue()
+    everyone = load_catalogue()
     rows = _table()[1]
     shipped = {name: everyone[name] for name in rows if name in everyone}
     others = _modelled(shipped, images, place)
@@ -369,7 +372,9 @@ def _like_kin(
         if odds is not None and line is not None:
             mean, sd = line(odds)
             source = "translated from its error on ImageNet-1K"
-            found[name] = Expected(odds=mean, sd=sd, new_sd=sd, basis="probe of others", source=source, floor=floor)
+            found[name] = ExpectedError(
+                odds=mean, sd=sd, new_sd=sd, basis="probe of others", source=source, floor=floor
+            )
             continue
         for words, is_kin in (
             ("its family", lambda other, card=card: other.family == card.family),
@@ -380,8 +385,10 @@ def _like_kin(
             if len(kin) >= _FEWEST_KIN:
                 mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
-                source = f"nothing is known of it; the mean of {counted(len(kin), 'encoder')} of {words}"
-                found[name] = Expected(odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor)
+                source = f"nothing is known of it; the mean of {format_count(len(kin), 'encoder')} of {words}"
+                found[name] = ExpectedError(
+                    odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor
+                )
                 break
     return found
 
@@ -391,7 +398,7 @@ def _own_error(name: str) -> float | None:
     measured = summaries(exclude_wrong=True, encoders=[name]).get(name)
     if measured is not None and measured.errors.get(_ALL.name, 0.0) > 0:
         return _log_odds(measured.errors[_ALL.name], _FLOOR)
-    linear = preferred_numbers().get(name, {}).get("reported-linear")
+    linear = select_preferred_accuracies().get(name, {}).get("reported-linear")
     return None if linear is None or linear.is_doubtful else _log_odds(100 - linear.value, _FLOOR)
 
 
@@ -409,22 +416,22 @@ def _line(pairs: Iterable[tuple[float, float]]) -> Any:
 # --- what was measured here ------------------------------------------------------------------------------------------
 
 
-def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
+def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, ExpectedError]:
     """Those with a linear probe on ImageNet: in this setting, or beside it."""
     everyone = summaries(exclude_wrong=True)
     found = {name: one for name, one in everyone.items() if name in cards and _is_possible(one)}
     curves = {name: _curve(one) for name, one in found.items() if not cards[name].saw_labels}
-    alike = of_one_protocol(everyone)
+    alike = select_main_protocol(everyone)
     apart = 0.0 if curves.keys() <= alike.keys() else estimate_protocol_spread()
     usable = [curve for name, curve in curves.items() if len(curve) >= _FEWEST_SETTINGS and name in alike]
-    trial = held_out_error(usable, n) if usable else None
+    trial = estimate_held_out_error(usable, n) if usable else None
     known = {}
     for name, curve in curves.items():
         if len(curve) < _FEWEST_SETTINGS and n not in curve:
             continue
         predicted = predict_error(curve, n)
         if predicted is not None:
-            noise = noise_of(curve, predicted, trial)
+            noise = estimate_noise(curve, predicted, trial)
             spread = _LEAST_SPREAD if noise is None else max(noise.total, _LEAST_SPREAD)
             spread = spread if name in alike else math.hypot(spread, apart)
             odds = _log_odds(predicted.error, _FLOOR)
@@ -434,14 +441,14 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
             basis: Basis = "measured here" if name in alike else "another protocol"
             if name not in alike:
                 source += f", by {found[name].campaign.protocol}; the interval allows for the others' protocol"
-            known[name] = Expected(odds=odds, sd=sd, new_sd=sd, basis=basis, source=source, floor=_FLOOR)
+            known[name] = ExpectedError(odds=odds, sd=sd, new_sd=sd, basis=basis, source=source, floor=_FLOOR)
     return known
 
 
-def best_measured(n_labels: int) -> tuple[float, int]:
+def find_best_measured(n_labels: int) -> tuple[float, int]:
     """The lowest error measured here on ImageNet-1K with so many labels or the next more, percent, and how many."""
     setting = min((one for one in SETTINGS if one.n_labels >= n_labels), key=lambda one: one.n_labels, default=_ALL)
-    alike = of_one_protocol(summaries(exclude_wrong=True))
+    alike = select_main_protocol(summaries(exclude_wrong=True))
     return min(one.errors.get(setting.name, 100.0) for one in alike.values()), setting.n_labels
 
 
@@ -453,7 +460,7 @@ def _is_possible(summary: Summary) -> bool:
     return bool(summary.errors) and all(error > 0 for error in summary.errors.values())
 
 
-def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict[str, Expected]:
+def _on_these_images(dataset: str | None, known: Mapping[str, ExpectedError]) -> dict[str, ExpectedError]:
     """Those that were measured on the user's images with all labels."""
     if dataset is None:
         return {}
@@ -469,7 +476,7 @@ def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict
         share = min(max(error / 100, _NEAR_0), 1 - _NEAR_0)
         sd = _LEAST_SPREAD / 100 / (share * (1 - share))
         source = f"measured on {dataset} with all labels"
-        own[name] = Expected(odds=_log_odds(error), sd=sd, new_sd=sd, basis="these images", source=source)
+        own[name] = ExpectedError(odds=_log_odds(error), sd=sd, new_sd=sd, basis="these images", source=source)
     return own
 
 

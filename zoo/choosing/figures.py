@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, new_figure
+from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, make_figure
 from ..looking.pages import INK
-from ..results.facts import short_number
+from ..results.facts import format_short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.bootstrap import Interval
     from .comparing import LabelCurve
-    from .racing import Standing
+    from .successive_halving import CandidateState
 
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
 _OTHER = "#8A8F98"
@@ -32,7 +32,7 @@ _DECADE = 5.0  # ratio of the largest to the smallest value from which on an axi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class ErrorBar:
     """The error of one encoder."""
 
     name: str
@@ -41,10 +41,10 @@ class Bar:
     is_final: bool  # probed with the others of the last rung, and so comparable with them
 
 
-def bars_of(standings: Sequence[Standing]) -> list[Bar]:
+def list_race_bars(standings: Sequence[CandidateState]) -> list[ErrorBar]:
     """The errors at the end of a race, of those that did not fail."""
     return [
-        Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
+        ErrorBar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
         for one in standings
         if one.error is not None
     ]
@@ -55,7 +55,7 @@ def _of_height(what: str) -> str:
     return f"{what.removesuffix(' variance')}, percent (lower is better)"
 
 
-def ranking(bars: Sequence[Bar], width: float, *, what: str = "error", axes: Axes | None = None) -> Drawing:
+def draw_ranking(bars: Sequence[ErrorBar], width: float, *, what: str = "error", axes: Axes | None = None) -> Drawing:
     """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
     drawing, axes = _place(axes, width, 0.75 + _ROW_INCHES * len(bars))
     for place, bar in enumerate(bars):
@@ -72,8 +72,8 @@ def ranking(bars: Sequence[Bar], width: float, *, what: str = "error", axes: Axe
     return drawing
 
 
-def against_cost(
-    bars: Sequence[Bar],
+def draw_against_cost(
+    bars: Sequence[ErrorBar],
     costs: Sequence[float],
     width: float,
     *,
@@ -86,7 +86,7 @@ def against_cost(
     drawing, axes = _place(axes, width, 3.0)
     _scale(axes, costs)
     points = [(cost, bar.error.value) for bar, cost in zip(bars, costs, strict=True)]
-    front = pareto(points, more_is_better=more_is_better)
+    front = find_pareto_points(points, more_is_better=more_is_better)
     path = sorted(points[i] for i in front)
     axes.plot(*zip(*path, strict=True), color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for i, (bar, cost) in enumerate(zip(bars, costs, strict=True)):
@@ -118,12 +118,12 @@ def against_cost(
     return drawing
 
 
-def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> set[int]:
+def find_pareto_points(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> set[int]:
     """Places of the points (cost, error) that no other point beats in one and equals or beats in the other.
 
-    >>> sorted(pareto([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=True))
+    >>> sorted(find_pareto_points([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=True))
     [1]
-    >>> sorted(pareto([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=False))
+    >>> sorted(find_pareto_points([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=False))
     [0, 1, 2]
     """
     turned = [(-cost if more_is_better else cost, error) for cost, error in points]
@@ -134,11 +134,11 @@ def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> se
     }
 
 
-def label_curve(curves: Sequence[LabelCurve], width: float, *, what: str = "error") -> Drawing:
+def draw_label_curve(curves: Sequence[LabelCurve], width: float, *, what: str = "error") -> Drawing:
     """Errors with parts of the labels; what is expected of more is dashed and hollow."""
     from matplotlib.ticker import NullLocator
 
-    drawing, (axes,) = new_figure(width=width, height=3.0)
+    drawing, (axes,) = make_figure(width=width, height=3.0)
     axes.set_xscale("log")
     for place, curve in enumerate(curves):
         colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
@@ -160,9 +160,9 @@ def label_curve(curves: Sequence[LabelCurve], width: float, *, what: str = "erro
     return drawing
 
 
-def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
+def draw_error_parts(parts: Mapping[str, float], width: float) -> Drawing:
     """The parts of an error, in points, as bars from zero; they add up to the error."""
-    drawing, (axes,) = new_figure(width=width, height=0.7 + 0.3 * len(parts))
+    drawing, (axes,) = make_figure(width=width, height=0.7 + 0.3 * len(parts))
     for place, (name, value) in enumerate(parts.items()):
         axes.barh(place, value, color=COMPONENT_COLOURS.get(name, _OTHER), height=0.6)
         axes.annotate(
@@ -182,7 +182,7 @@ def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
 
 def _place(axes: Axes | None, width: float, height: float) -> tuple[Drawing, Axes]:
     """Given axes with their figure, or new ones of so many inches."""
-    axes = axes or new_figure(width=width, height=height)[1][0]
+    axes = axes or make_figure(width=width, height=height)[1][0]
     drawing = axes.get_figure(root=True)
     assert drawing is not None
     return drawing, axes
@@ -212,7 +212,7 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
     axes.set_xscale("log" if is_wide else "linear")
     steps = (1.0,) if max(values) > _DECADE**4 * min(values) else (1.0, 2.0, 5.0)
     axes.xaxis.set_major_locator(LogLocator(subs=steps) if is_wide else MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: short_number(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: format_short_number(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 

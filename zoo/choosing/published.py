@@ -15,18 +15,18 @@ from typing import Any
 
 from ..analysis.columns import STUDY_COLUMNS, Estimate
 from ..analysis.controlled import CORE_COLUMNS, controlled_effect
-from ..analysis.label_budget import N_VALIDATION_IMAGES, Noise, rank_odds
+from ..analysis.label_budget import N_VALIDATION_IMAGES, Noise, simulate_ranks
 from ..analysis.linear import global_linear_effect
 from ..analysis.reported_agreement import estimate_protocol_spread
 from ..analysis.table import StudyTable, study_table
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.representations import MARK
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, UnknownName
 from ..results.derived import summaries
-from ..results.facts import FACTS, Fact, Subject, short_number, subjects
-from ..results.rows import means_over_seeds, measurements
-from ..results.tables import study_facts
+from ..results.facts import FACTS, Fact, Subject, format_short_number, list_subjects
+from ..results.rows import average_over_seeds, measurements
+from ..results.tables import list_study_facts
 from ..results.values import IMAGENET, PROBE
 from .budget_ranking import NO_CANDIDATES
 
@@ -90,7 +90,7 @@ def compare_with_published(encoder: str, *, dataset: str = IMAGENET) -> Publishe
     controlled and the global linear analysis on ImageNet-1K, errata applied. QueryError if no error of it with all
     labels is recorded on the data set, or of fewer than two others.
     """
-    (mine,) = subjects([encoder], with_risks=True, exclude_wrong=True, dataset=dataset)
+    (mine,) = list_subjects([encoder], with_risks=True, exclude_wrong=True, dataset=dataset)
     others = _published(mine, dataset) if mine.protocol(ERROR) else []
     if len(others) < 2:
         raise QueryError(
@@ -115,11 +115,13 @@ def compare_with_published(encoder: str, *, dataset: str = IMAGENET) -> Publishe
 
 def _published(mine: Subject, dataset: str) -> list[Subject]:
     """Encoders that come with the zoo and were measured there: self-supervised, or supervised or untrained as it is."""
-    cards, mode = catalogue(), mine.card.objective.mode
+    cards, mode = load_catalogue(), mine.card.objective.mode
     ids = [name for name in summaries(dataset=dataset) if MARK not in name and name not in (mine.id, *cards.own)]
     kinds = {name: cards[name].objective.mode for name in ids}
     ids = [name for name, its in kinds.items() if its == mode or {its, mode}.isdisjoint(NO_CANDIDATES)]
-    found = [one for one in subjects(ids, with_risks=True, exclude_wrong=True, dataset=dataset) if one.protocol(ERROR)]
+    found = [
+        one for one in list_subjects(ids, with_risks=True, exclude_wrong=True, dataset=dataset) if one.protocol(ERROR)
+    ]
     alike = [one for one in found if one.protocol(ERROR) == mine.protocol(ERROR)]
     return alike if len(alike) >= FEWEST or dataset != IMAGENET else found
 
@@ -132,7 +134,10 @@ def _group(card: EncoderCard, others: Sequence[Subject]) -> tuple[list[Subject],
         for factor in (2, 4):
             near = [one for one in among if 1 / factor <= one.card.architecture.n_parameters / n <= factor]
             if len(near) >= FEWEST:
-                return near, f"with {short_number(n / factor)} to {short_number(n * factor)} parameters{told}"
+                return (
+                    near,
+                    f"with {format_short_number(n / factor)} to {format_short_number(n * factor)} parameters{told}",
+                )
     return list(others), f"of any size and data: fewer than {FEWEST} are within four times its size"
 
 
@@ -146,7 +151,7 @@ def _place(
     shift, apart, n_both = (0.0, 0.0, 0) if is_alike else _between_protocols(mine, others, fact, dataset)
     values, intervals = [fact.of(one) for one in known], _intervals(known, fact, dataset)
     noises = [Noise(_noise(one, fact, intervals.get(one.id), dataset), apart * (one is mine)) for one in known]
-    odds = rank_odds([values[0] - shift, *values[1:]], noises)[0]
+    odds = simulate_ranks([values[0] - shift, *values[1:]], noises)[0]
     below = sum((one < values[0] - shift) + (one == values[0] - shift) / 2 for one in values[1:])
     return RiskRank(
         risk=fact.name,
@@ -166,7 +171,7 @@ def _place(
 def _intervals(known: Sequence[Subject], fact: Fact, dataset: str) -> dict[str, tuple[float, float]]:
     """95 % intervals as they were recorded with these numbers; published ones have none."""
     values, metric = {one.id: fact.of(one) for one in known}, PROBE if fact == ERROR else fact.other_name or fact.name
-    means = means_over_seeds(measurements(metrics=metric, encoders=list(values), dataset=dataset))
+    means = average_over_seeds(measurements(metrics=metric, encoders=list(values), dataset=dataset))
     same = [mean for mean in means if abs(mean.value - values[mean.encoder]) < 1e-6]
     return {one.encoder: (one.low, one.high) for one in same if one.low is not None and one.high is not None}
 
@@ -193,7 +198,7 @@ def _between_protocols(mine: Subject, others: Sequence[Subject], fact: Fact, dat
 
 def _choices(card: EncoderCard, names: Sequence[str]) -> dict[str, Any]:
     """Design choices that a card says; that one does not apply is one, too."""
-    facts = {name: value for name, value in study_facts(card, False).items() if name in names}
+    facts = {name: value for name, value in list_study_facts(card, False).items() if name in names}
     unknown = (Missing.NOT_PUBLISHED, Missing.NOT_RECORDED)
     known = {name: value for name, value in facts.items() if name not in _NO_CHOICES and value not in unknown}
     return {name: value.value if isinstance(value, Missing) else value for name, value in known.items()}

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from ..analysis.label_budget import N_CLASSES, check_n_labels, labels_per_class
-from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, domain_of, images_for
-from ..cards.notebooks import Record, Shown
-from ..cards.schema import EncoderCard, Missing, fact_text
-from ..errors import QueryError, counted
-from ..results.evidence import datasets
-from ..results.reported import preferred_numbers
+from ..analysis.label_budget import N_CLASSES, check_n_labels, describe_labels_per_class
+from ..cards.catalogue import load_catalogue
+from ..cards.gated_access import GATED, get_domain, get_image_domains
+from ..cards.notebooks import NotebookTable, Record
+from ..cards.schema import EncoderCard, Missing, format_fact
+from ..errors import QueryError, format_count
+from ..results.evidence import list_datasets
+from ..results.reported import select_preferred_accuracies
 from ..results.values import IMAGENET
-from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
-from .expectations import Expected, Images, difficulties, expected_errors
+from .constraints import NOT_GONE, Constraints, Filter, LeftOut, apply_filters, build_filters
+from .expectations import ExpectedError, Images, estimate_errors, read_difficulties
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
 UNTOLD = "no few-label number of their objective"
@@ -37,11 +37,11 @@ _N_NAMED = 3  # encoders in a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedEncoder:
     """An encoder, what is expected of it, and its rank by that."""
 
     card: EncoderCard
-    expected: Expected
+    expected: ExpectedError
     rank: int
     is_tie: bool  # with the first: the chance that it is better is above one in ten, by numbers of its own
 
@@ -51,18 +51,18 @@ class Beside:
     """An encoder that would rank among those shown, and why it has no rank."""
 
     card: EncoderCard
-    expected: Expected
+    expected: ExpectedError
     why: str  # gated, or of special images
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(Shown):
+class Ranking(NotebookTable):
     """Encoders in the order of their expected errors; a table in a notebook, with ``.df`` and ``.plot()``."""
 
     n_labels: int
     n_classes: int
     images: Images
-    ranked: list[Ranked]
+    ranked: list[RankedEncoder]
     beside: list[Beside]  # by rising expected error
     left_out: LeftOut
     why_nobody: str  # "" if anybody is ranked
@@ -76,7 +76,7 @@ class Ranking(Shown):
     @property
     def unprobed(self) -> list[str]:
         """Encoders that share the first place with others and of which no linear probe on ImageNet-1K is known."""
-        reported = preferred_numbers()
+        reported = select_preferred_accuracies()
         probed = ("measured here", "another protocol", "these images")
         tied = [one for one in self.ranked if one.is_tie and one.expected.basis not in probed]
         names = [one.card.id for one in tied if "reported-linear" not in reported.get(one.card.id, {})]
@@ -87,7 +87,7 @@ class Ranking(Shown):
         """Sentences on what is not known: the kind of images, and what would tell those in the first place apart."""
         lines = []
         if self.images.is_unmeasured:
-            made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if images_for(one.card)]
+            made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if get_image_domains(one.card)]
             lines.append(f"{NOBODY.format(self.images.domain)} ({_some(made) or 'none is left'}) rest on kin")
         if self.n_ties > 1 and self.images.dataset != IMAGENET:
             lines.append("what would separate them: a probe on such images, as by the command below")
@@ -115,34 +115,34 @@ class Ranking(Shown):
                 "rests_on": one.expected.basis,
                 "n_parameters": one.card.architecture.n_parameters,
                 "dim": one.card.representation.dim,
-                "licence": fact_text(one.card.licence.weights),
+                "licence": format_fact(one.card.licence.weights),
             }
 
     @property
     def title(self) -> str:
         """What is expected, on which images."""
-        a_class = labels_per_class(self.n_labels, self.n_classes)
+        a_class = describe_labels_per_class(self.n_labels, self.n_classes)
         return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
 
     def _caption(self) -> str:
         return self.title
 
     def _notes(self) -> list[str]:
-        first = f"{counted(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
+        first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
         return [first, *(f"{one}." for one in self.cautions)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _RankingCandidate:
     card: EncoderCard
-    expected: Expected
+    expected: ExpectedError
 
 
 def _is_told(one: object) -> bool:
-    return not (isinstance(one, _Candidate) and one.expected.is_untold)
+    return not (isinstance(one, _RankingCandidate) and one.expected.is_untold)
 
 
-def ranking(
+def rank_encoders(
     n_labels: int,
     n_classes: int,
     images: Images,
@@ -155,21 +155,21 @@ def ranking(
     QueryError where the numbers cannot be meant.
     """
     limits = constraints or Constraints()
-    cards = catalogue()
-    known = expected_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=images)
-    everyone = [_Candidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
-    conditions = [*filters(limits), *([] if include_gone else [NOT_GONE])]
+    cards = load_catalogue()
+    known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=images)
+    everyone = [_RankingCandidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
+    conditions = [*build_filters(limits), *([] if include_gone else [NOT_GONE])]
     conditions.append(Filter(FLATTERING, lambda one: not one.card.saw_labels))
     conditions.append(Filter(UNTOLD, _is_told))
     conditions.append(Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"))
-    kept, left_out, why_nobody = filtered(everyone, conditions, {})
+    kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
     asked = limits.where or ""
     special: list[Beside] = []
     for one in kept:
         if one.card.weights.availability in GATED and not re.search(r"\baccess\b", asked):
             special.append(Beside(one.card, one.expected, "gated"))
-        elif not fits(one.card, images) and not re.search(r"\bdomain\b", asked):
-            special.append(Beside(one.card, one.expected, f"for {domain_of(one.card)} images"))
+        elif not is_suited(one.card, images) and not re.search(r"\bdomain\b", asked):
+            special.append(Beside(one.card, one.expected, f"for {get_domain(one.card)} images"))
     names = {one.card.id for one in special}
     ordered = sorted(
         (one for one in kept if one.card.id not in names), key=lambda one: (one.expected.odds, one.card.id)
@@ -182,13 +182,13 @@ def ranking(
         n_classes=n_classes,
         images=images,
         ranked=[
-            Ranked(one.card, one.expected, place, is_tied(one.expected, first or one.expected))
+            RankedEncoder(one.card, one.expected, place, is_tied(one.expected, first or one.expected))
             for place, one in enumerate(ordered, start=1)
         ],
         beside=sorted(special, key=lambda one: one.expected.odds),
         left_out=left_out,
         why_nobody=why_nobody,
-        level_sd=difficulties()[images.column].sd,
+        level_sd=read_difficulties()[images.column].sd,
     )
 
 
@@ -215,17 +215,17 @@ def recommend(
     """
     images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
     if n_classes is None and images.dataset:
-        n_classes = datasets()[images.dataset].n_classes
+        n_classes = list_datasets()[images.dataset].n_classes
     if n_classes is None:
         raise QueryError(f"Got no number of classes, expected n_classes for {images.words}.")
     if images.dataset == IMAGENET and n_classes == N_CLASSES:
         check_n_labels(n_labels)
-    return ranking(n_labels, n_classes, images, constraints, include_gone=include_gone)
+    return rank_encoders(n_labels, n_classes, images, constraints, include_gone=include_gone)
 
 
-def fits(card: EncoderCard, images: Images) -> bool:
+def is_suited(card: EncoderCard, images: Images) -> bool:
     """Whether an encoder is for images of a kind: natural ones are for all, special ones for theirs."""
-    kinds = images_for(card)
+    kinds = get_image_domains(card)
     return not kinds or images.domain in kinds
 
 
@@ -235,12 +235,12 @@ def is_of_pocket(card: EncoderCard) -> bool:
     return card.family == "randomised" or (not isinstance(url, Missing) and url.startswith(_POCKET))
 
 
-def is_worse(one: Expected, other: Expected) -> bool:
+def is_worse(one: ExpectedError, other: ExpectedError) -> bool:
     """Whether one encoder is worse than another beyond a tie."""
     return one.odds > other.odds and one.odds - other.odds >= DEVIATES * one.sd_from(other)
 
 
-def is_tied(one: Expected, first: Expected) -> bool:
+def is_tied(one: ExpectedError, first: ExpectedError) -> bool:
     """Whether an encoder shares the first place, by numbers of its own."""
     return one is first or (one.basis != "kin" and not is_worse(one, first))
 

@@ -20,22 +20,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..analysis.traits import SLOPES, traits_of
-from ..cards.catalogue import catalogue
-from ..cards.gates import GATED
+from ..analysis.covariates import SLOPES, find_covariates
+from ..cards.catalogue import load_catalogue
+from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing
-from ..errors import QueryError, WeightsUnavailable, counted
-from ..optional import requires_extra
+from ..errors import QueryError, WeightsUnavailable, format_count
+from ..optional import require_extra
 from ..storage import is_offline
-from ..weights import care
-from ..weights.lock import known as in_lock
-from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
-from ..weights.store import REGISTERED, recorded_name
-from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
-from .expectations import Expected, Images, difficulties, effect_sizes, expected_errors
-from .ranking import NOBODY, UNTOLD, fits, is_of_pocket
+from ..weights import maintenance
+from ..weights.locations import find_package_file, find_shipped_file, get_mirror, is_installed, is_path, resolve_source
+from ..weights.lock import find_locked_file as in_lock
+from ..weights.store import REGISTERED, format_recorded_name
+from .constraints import Constraints, Filter, LeftOut, apply_filters, build_filters, join_names
+from .expectations import ExpectedError, Images, estimate_errors, read_difficulties, read_effect_sizes
+from .ranking import NOBODY, UNTOLD, is_of_pocket, is_suited
 
-with requires_extra("evaluate", needed_for="A shortlist"):
+with require_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _POCKET = "shipped:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ShortlistEntry:
     """One encoder of the shortlist."""
 
     card: EncoderCard
@@ -60,7 +60,7 @@ class Entry:
     fetch_bytes: int | None  # of its weights; None if they are on this machine
     fetch_is_exact: bool  # False if the size is not recorded and stands for four bytes a parameter
     here: str  # where its weights are: "shipped", "package", "cache", "registered", "file"; "" if nowhere
-    expected: Expected | None  # None if nothing is known
+    expected: ExpectedError | None  # None if nothing is known
 
     @property
     def name(self) -> str:
@@ -70,9 +70,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortlist:
-    """What :func:`shortlist` chose, and whom it left out why."""
+    """What :func:`select_shortlist` chose, and whom it left out why."""
 
-    chosen: tuple[Entry, ...]  # in the order in which they were chosen
+    chosen: tuple[ShortlistEntry, ...]  # in the order in which they were chosen
     left_out: LeftOut  # ids by reason
     n_passed: int  # encoders that passed everything
     notes: tuple[str, ...]
@@ -85,15 +85,15 @@ class Shortlist:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ShortlistCandidate:
     """An encoder, and what is known of it; what filters look at."""
 
     card: EncoderCard
-    expected: Expected | None
+    expected: ExpectedError | None
     here: str
 
 
-def shortlist(
+def select_shortlist(
     n: int | Sequence[str],
     constraints: Constraints | None = None,
     *,
@@ -124,27 +124,31 @@ def shortlist(
 
     Examples
     --------
-    >>> found = shortlist(3, Constraints(max_parameters=100_000_000), n_labels=5_000, n_classes=2)
+    >>> found = select_shortlist(3, Constraints(max_parameters=100_000_000), n_labels=5_000, n_classes=2)
     >>> len(found.chosen), len({entry.card.family for entry in found.chosen})
     (3, 3)
     """
     limits = constraints or Constraints()
     offline = offline or is_offline()
-    cards = catalogue()
+    cards = load_catalogue()
     asked = cards if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
     if not asked or (isinstance(n, int) and n < 1):
         raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
     everyone = {name: cards[name] for name in asked}
     like = images or Images()
-    known = expected_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
-    here = weights_here(everyone.values())
-    candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
+    known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
+    here = find_local_weights(everyone.values())
+    candidates = [ShortlistCandidate(card, known.get(name), here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
     if isinstance(n, int):
         entries = _diverse(passed, n, like, seed=seed)
     else:
         entries = [_entry(one, "you named it") for one in passed]
-    unfit = [] if isinstance(n, int) else [f"Left out: {named(some)}, {why}." for why, some in left_out.items() if some]
+    unfit = (
+        []
+        if isinstance(n, int)
+        else [f"Left out: {join_names(some)}, {why}." for why, some in left_out.items() if some]
+    )
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,
@@ -157,18 +161,18 @@ def shortlist(
 
 
 def _passed(
-    candidates: Sequence[Candidate], constraints: Constraints, images: Images, *, offline: bool, is_named: bool
-) -> tuple[list[Candidate], LeftOut]:
+    candidates: Sequence[ShortlistCandidate], constraints: Constraints, images: Images, *, offline: bool, is_named: bool
+) -> tuple[list[ShortlistCandidate], LeftOut]:
     """Candidates that pass all, those left out by reason; QueryError if none is left."""
-    kept, left_out, why = filtered(candidates, [*_loadable(offline=offline), *filters(constraints)], {})
+    kept, left_out, why = apply_filters(candidates, [*_loadable(offline=offline), *build_filters(constraints)], {})
     if not kept:
-        raise QueryError(f"{why}{offline_advice() if offline else ''}")
+        raise QueryError(f"{why}{describe_offline_choice() if offline else ''}")
     if is_named:
         return kept, left_out
     where = constraints.where or ""
     for reason, column, is_one in (
         (GATED_REASON, "access", lambda one: one.card.weights.availability in GATED),
-        (SPECIAL_REASON, "domain", lambda one: not fits(one.card, images) and not is_of_pocket(one.card)),
+        (SPECIAL_REASON, "domain", lambda one: not is_suited(one.card, images) and not is_of_pocket(one.card)),
         ("tiny, of the pocket", "card_family", lambda one: is_of_pocket(one.card)),
         (UNTOLD, "objective", lambda one: one.expected is not None and one.expected.is_untold),
     ):
@@ -193,38 +197,38 @@ def _loadable(*, offline: bool) -> list[Filter]:
 
 
 def _is_here(one: object) -> bool:
-    return isinstance(one, Candidate) and bool(one.here)
+    return isinstance(one, ShortlistCandidate) and bool(one.here)
 
 
-def offline_advice() -> str:
+def describe_offline_choice() -> str:
     """What can be tried without a network, for the end of a message."""
-    cards = catalogue()
-    here = weights_here(cards[name] for name in cards if not cards[name].is_untrained)
+    cards = load_catalogue()
+    here = find_local_weights(cards[name] for name in cards if not cards[name].is_untrained)
     names = sorted((name for name, where in here.items() if where), key=lambda name: here[name] == "shipped")
     if not names:
         return " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
-    return f" Without a network these can be tried here: {named(names)}."
+    return f" Without a network these can be tried here: {join_names(names)}."
 
 
 # --- what is on this machine -----------------------------------------------------------------------------------------
 
 
-def weights_here(cards: Iterable[EncoderCard]) -> dict[str, str]:
+def find_local_weights(cards: Iterable[EncoderCard]) -> dict[str, str]:
     """Where the weights of encoders are on this machine, by id; "" where they are not.
 
     "shipped", "package", "file", "cache" or "registered". Nothing is opened but the records of the cache.
     """
     some = list(cards)
-    by_places = care.by_places(some)
-    own_mirror = mirror_place() is not None
+    by_places = maintenance.group_by_places(some)
+    own_mirror = get_mirror() is not None
     stored: dict[str, str] = {}
-    for shelf in care.shelves():
+    for shelf in maintenance.list_stores():
         if own_mirror and shelf.kind == "cache":  # with a mirror nothing else is read
             continue
-        for item in care.stored(shelf):
+        for item in maintenance.list_store_records(shelf):
             if item.record is not None and item.status is not None:
                 where = "registered" if shelf.kind == "registered" else "cache"
-                stored |= dict.fromkeys(care.readers(item.record, by_places), where)
+                stored |= dict.fromkeys(maintenance.find_loading_encoders(item.record, by_places), where)
     return {card.id: _with_the_system(card) or stored.get(card.id, "") for card in some}
 
 
@@ -234,14 +238,14 @@ def _with_the_system(card: EncoderCard) -> str:
     if isinstance(url, Missing) or url.startswith(REGISTERED):
         return ""
     if is_installed(url):
-        place = shipped_file if url.startswith(_POCKET) else package_file
+        place = find_shipped_file if url.startswith(_POCKET) else find_package_file
         try:
             place(url)
         except WeightsUnavailable:  # the package is not installed
             return ""
         return url.partition(":")[0].lower()
     if is_path(url):
-        path = source(url).path
+        path = resolve_source(url).path
         return "file" if path is not None and path.is_file() else ""
     return ""
 
@@ -252,7 +256,7 @@ def fetch_bytes(card: EncoderCard) -> tuple[int, bool]:
     if not isinstance(weights.size_bytes, Missing):
         return weights.size_bytes, True
     if not isinstance(weights.url, Missing):
-        line = in_lock(recorded_name(weights.url))
+        line = in_lock(format_recorded_name(weights.url))
         if line is not None:
             return line.size_bytes, True
     return _BYTES_A_PARAMETER * card.architecture.n_parameters, False
@@ -267,11 +271,11 @@ def _file_of(card: EncoderCard) -> str:
 # --- the choice ------------------------------------------------------------------------------------------------------
 
 
-def _diverse(candidates: Sequence[Candidate], n: int, images: Images, *, seed: int) -> list[Entry]:
+def _diverse(candidates: Sequence[ShortlistCandidate], n: int, images: Images, *, seed: int) -> list[ShortlistEntry]:
     """The greedy choice of ``n`` candidates, see the head of this module."""
     known = sorted((one for one in candidates if one.expected is not None), key=lambda one: one.card.id)
     expected = [one.expected for one in known if one.expected is not None]
-    drawn = drawn_errors(
+    drawn = draw_errors(
         [one.card for one in known],
         np.array([one.odds for one in expected]),
         np.array([one.sd for one in expected]),
@@ -279,14 +283,14 @@ def _diverse(candidates: Sequence[Candidate], n: int, images: Images, *, seed: i
         images=images,
         seed=seed,
     )
-    chosen = greedy(drawn, known, n)
+    chosen = select_greedily(drawn, known, n)
     some = [known[i] for i in chosen]
     entries = [_entry(one, _why(one, some[:position])) for position, one in enumerate(some)]
     unknown = [one for one in candidates if one.expected is None][: n - len(entries)]
     return entries + [_entry(one, "nothing is known of its errors, and too few others pass") for one in unknown]
 
 
-def greedy(drawn: NDArray[np.float32], candidates: Sequence[Candidate], n: int) -> list[int]:
+def select_greedily(drawn: NDArray[np.float32], candidates: Sequence[ShortlistCandidate], n: int) -> list[int]:
     """Places of the ``n`` candidates that are added one by one; ``drawn`` has their errors, (candidates, draws)."""
     most = max(1, math.ceil(n / 6))  # of one family
     best: NDArray[np.float32] | None = None
@@ -307,7 +311,7 @@ def greedy(drawn: NDArray[np.float32], candidates: Sequence[Candidate], n: int) 
     return chosen
 
 
-def drawn_errors(
+def draw_errors(
     cards: Sequence[EncoderCard],
     odds: NDArray[np.float64],
     sd: NDArray[np.float64],
@@ -325,10 +329,10 @@ def drawn_errors(
     generator = np.random.default_rng(seed)
     total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
     new = np.array([0.0 if known else 1.0 for known in known_here])
-    traits = [traits_of(card) for card in cards]
+    traits = [find_covariates(card) for card in cards]
     scopes = ("dataset",) if images.domain and not images.is_unmeasured else ("domain", "dataset")
-    scale = difficulties()[images.column].scale
-    for (trait, scope), sd_of_effect in effect_sizes().items():
+    scale = read_difficulties()[images.column].scale
+    for (trait, scope), sd_of_effect in read_effect_sizes().items():
         size = scale * sd_of_effect
         if scope not in scopes or (images.dataset and scope == "dataset"):
             continue
@@ -359,7 +363,9 @@ def _traits(card: EncoderCard) -> dict[str, str]:
     }
 
 
-def _first_of_ties(means: NDArray[np.float64], best: NDArray[np.float32] | None, among: Sequence[Candidate]) -> int:
+def _first_of_ties(
+    means: NDArray[np.float64], best: NDArray[np.float32] | None, among: Sequence[ShortlistCandidate]
+) -> int:
     """Of those that lower the expected error about as much, the first that is here, then the smallest, then by name."""
     lowest = float(means.min())
     gain = abs(lowest) if best is None else float(best.mean(dtype=np.float64)) - lowest
@@ -374,9 +380,9 @@ def _first_of_ties(means: NDArray[np.float64], best: NDArray[np.float32] | None,
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _entry(one: Candidate, why: str) -> Entry:
+def _entry(one: ShortlistCandidate, why: str) -> ShortlistEntry:
     n_bytes, is_exact = fetch_bytes(one.card)
-    return Entry(
+    return ShortlistEntry(
         card=one.card,
         why=why,
         fetch_bytes=None if one.here else n_bytes,
@@ -394,7 +400,7 @@ _NEW = {
 }
 
 
-def _why(one: Candidate, before: Sequence[Candidate]) -> str:
+def _why(one: ShortlistCandidate, before: Sequence[ShortlistCandidate]) -> str:
     """One sentence: what is expected of it, and what it has that those before it have not."""
     assert one.expected is not None
     on = "on these images" if one.expected.basis == "these images" else "expected"
@@ -410,11 +416,11 @@ def _why(one: Candidate, before: Sequence[Candidate]) -> str:
     ]
     if not new:
         return f"low though like others of the list, {error}{known}"
-    return f"adds {named(new)}, {error}{known}"
+    return f"adds {join_names(new)}, {error}{known}"
 
 
 def _notes(
-    entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], images: Images, image_px: int | None
+    entries: Sequence[ShortlistEntry], left_out: Mapping[str, Sequence[str]], images: Images, image_px: int | None
 ) -> list[str]:
     notes = []
     if any(entry.expected is not None and entry.expected.basis != "these images" for entry in entries):
@@ -427,11 +433,11 @@ def _notes(
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:
-            seen = counted(len(entries), "encoder sees", "encoders see")
+            seen = format_count(len(entries), "encoder sees", "encoders see")
             notes.append(
                 f"The images have about {image_px} pixels a side; {len(enlarged)} of {seen} them enlarged to "
                 f"{min(enlarged)} pixels or more."
             )
     if special := left_out.get(SPECIAL_REASON):
-        notes.append(f"Left out: {counted(len(special), 'encoder')} {SPECIAL_REASON}.")
+        notes.append(f"Left out: {format_count(len(special), 'encoder')} {SPECIAL_REASON}.")
     return notes

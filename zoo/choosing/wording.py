@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
-from ..cards.schema import fact_text
-from ..errors import counted, spanned
+from ..cards.catalogue import load_catalogue
+from ..cards.schema import format_fact
+from ..errors import format_count, format_range
 from ..looking import pages
-from ..optional import requires_extra
-from ..results.facts import short_number
+from ..optional import require_extra
+from ..results.facts import format_short_number
 from ..version import __version__
 from . import figures
-from .constraints import as_bytes, named
+from .constraints import format_memory, join_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
     from .choosing import Choice, ChoicePlan
     from .comparing import LabelCurve
-    from .racing import Standing
+    from .successive_halving import CandidateState
 
 HEADERS = (
     "rank", "encoder", "error %", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
@@ -51,11 +51,11 @@ def list_headers(choice: Choice) -> list[str]:
     return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
 
 
-def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
+def list_ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
     """Every encoder of the race as a row of :data:`HEADERS`, best first."""
     costs = {one.name: one for one in choice.costs}
     n_first = sum(one.verdict in ("leader", "tie") for one in choice.race.standings)
-    cards = catalogue()
+    cards = load_catalogue()
     rows: list[tuple[str, ...]] = []
     for place, one in enumerate(choice.race.standings, start=1):
         card, cost = cards[one.name], costs.get(one.name)
@@ -68,21 +68,21 @@ def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
             *_value_and_ends(one.error),
             *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
             "best" if one.verdict == "leader" else "dropped" if one.verdict == "not told apart" else one.verdict,
-            "" if cost is None or cost.images_per_second is None else per_second(cost.images_per_second),
-            "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
-            "" if cost is None else as_bytes(cost.feature_bytes),
-            short_number(card.architecture.n_parameters),
-            fact_text(card.licence.weights),
+            "" if cost is None or cost.images_per_second is None else format_rate(cost.images_per_second),
+            "" if cost is None or cost.memory_bytes is None else format_memory(cost.memory_bytes),
+            "" if cost is None else format_memory(cost.feature_bytes),
+            format_short_number(card.architecture.n_parameters),
+            format_fact(card.licence.weights),
         )
         rows.append(cells)
     return rows
 
 
-def percent(error: Interval) -> str:
+def format_error(error: Interval) -> str:
     """An error with its interval.
 
     >>> from ..evaluation.bootstrap import Interval
-    >>> percent(Interval(value=4.25, ci_low=3.5, ci_high=5.0))
+    >>> format_error(Interval(value=4.25, ci_low=3.5, ci_high=5.0))
     '4.2 % (3.5 to 5.0)'
     """
     return f"{error.value:.1f} %{_ends(error, ' ({:.1f} to {:.1f})')}"
@@ -99,31 +99,33 @@ def _value_and_ends(error: Interval | None) -> tuple[str, str]:
 # --- the answer ------------------------------------------------------------------------------------------------------
 
 
-def title_of(choice: Choice) -> str:
+def describe_choice(choice: Choice) -> str:
     """What was chosen for."""
     data = choice.data
-    labels = f"numbers ({data.target})" if data.target else counted(len(data.classes), "class", "classes")
-    return f"Encoders for {data.name}: {data.n_train:,} training and {counted(data.n_test, 'test image')}, {labels}"
+    labels = f"numbers ({data.target})" if data.target else format_count(len(data.classes), "class", "classes")
+    return (
+        f"Encoders for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}, {labels}"
+    )
 
 
 def answer(choice: Choice) -> list[str]:
     """The best encoder, ties, and the expected error with more labels, in sentences."""
     leader = choice.race.leader
     assert leader.error is not None
-    labels, corrected = counted(leader.n_train, "label"), _corrected(choice.race.optimism)
+    labels, corrected = format_count(leader.n_train, "label"), _corrected(choice.race.optimism)
     lines = [
-        f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
+        f"{leader.name} has the lowest error: {format_error(leader.error)} of {leader.n_test:,} test images, with "
         f"{labels}{corrected}."
         if not choice.data.target
         else f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
-        f"{percent(leader.error)} on {leader.n_test:,} test images, with {labels} (R2 "
+        f"{format_error(leader.error)} on {leader.n_test:,} test images, with {labels} (R2 "
         f"{1 - leader.error.value / 100:.2f}{corrected})."
     ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
         lines.append(
-            f"Statistically tied with it: {named([one.name for one in ties])} (up to {reach:.1f} points worse)."
+            f"Statistically tied with it: {join_names([one.name for one in ties])} (up to {reach:.1f} points worse)."
         )
         tolerance = choice.plan.plan.tolerance
         near = [one for one in ties if one.behind is not None and one.behind.value <= tolerance]
@@ -132,11 +134,11 @@ def answer(choice: Choice) -> list[str]:
             lines.append(f"The fastest within {tolerance:g} points of it is {cheaper}.")
     unknown = [one.name for one in choice.race.standings if one.verdict == "not told apart"]
     if unknown:
-        lines.append(f"Dropped for the budget, not shown to be worse: {named(unknown)}.")
+        lines.append(f"Dropped for the budget, not shown to be worse: {join_names(unknown)}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
-        lines.append(more_labels(choice.curves[0], choice.race.optimism, _loss_of(choice)))
+        lines.append(describe_more_labels(choice.curves[0], choice.race.optimism, _loss_of(choice)))
     return lines
 
 
@@ -145,16 +147,16 @@ def _corrected(optimism: float | None) -> str:
     return f", corrected by +{optimism:.1f} points for having been chosen" if is_shown else ""
 
 
-def per_second(rate: float) -> str:
+def format_rate(rate: float) -> str:
     """Images a second, in three digits or whole ones.
 
-    >>> per_second(0.07321), per_second(17.06), per_second(1187.4)
+    >>> format_rate(0.07321), format_rate(17.06), format_rate(1187.4)
     ('0.0732', '17.1', '1,187')
     """
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def more_labels(curve: LabelCurve, optimism: float | None = None, what: str = "error") -> str:
+def describe_more_labels(curve: LabelCurve, optimism: float | None = None, what: str = "error") -> str:
     """The expected error with more labels, in a sentence; of the winner, whose errors are raised by the optimism."""
     if not curve.expected:
         return f"More labels: no prediction for {curve.encoder}; {curve.refusal.replace('the error', f'the {what}')}."
@@ -163,20 +165,20 @@ def more_labels(curve: LabelCurve, optimism: float | None = None, what: str = "e
         gain, then = point.gain, point.error.moved(optimism or 0.0)
         less = round(now, 1) - round(then.value, 1)  # as the two are shown
         words = "" if gain is None else f", {less:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
-        said.append(f"{percent(then)} with {counted(point.n_labels, 'label')}{words}")
+        said.append(f"{format_error(then)} with {format_count(point.n_labels, 'label')}{words}")
     return f"More labels: expected {what} of {curve.encoder} {'; '.join(said)}."
 
 
-def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
+def _cheapest(choice: Choice, among: Sequence[CandidateState]) -> str | None:
     speeds = {one.name: one.images_per_second for one in choice.costs if one.images_per_second is not None}
     known = {one.name: speeds[one.name] for one in among if one.name in speeds}
     return max(known, key=known.__getitem__) if len(known) == len(among) else None
 
 
-def dropped(choice: Choice) -> list[str]:
+def describe_dropped(choice: Choice) -> list[str]:
     """Why others left the race, a line each."""
     return [
-        f"{one.name}: {one.reason} (after {one.n_train:,} training and {counted(one.n_test, 'test image')})"
+        f"{one.name}: {one.reason} (after {one.n_train:,} training and {format_count(one.n_test, 'test image')})"
         if one.error is not None
         else f"{one.name}: {one.reason}"
         for one in choice.race.standings
@@ -184,7 +186,7 @@ def dropped(choice: Choice) -> list[str]:
     ]
 
 
-def reading(choice: Choice) -> list[str]:
+def explain_numbers(choice: Choice) -> list[str]:
     """How to read the numbers."""
     race = choice.race
     what = (
@@ -219,51 +221,53 @@ PLAN_HEADERS = ("encoder", "expected", "to fetch", "images/s", "memory", "parame
 PLAN_NUMBERS = (1, 2, 3, 4, 5)
 
 
-def planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
+def list_planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
     """Every encoder of a plan as a row of :data:`PLAN_HEADERS`."""
-    cards = catalogue()
+    cards = load_catalogue()
     return [
         (
             one.name,
             "" if one.expected_error is None else f"{one.expected_error:.1f}",
-            one.here if one.fetch_bytes is None else f"{'' if one.fetch_is_exact else '~'}{as_bytes(one.fetch_bytes)}",
-            "" if not one.seconds_per_image else per_second(1 / one.seconds_per_image),
-            "" if one.memory_bytes is None else as_bytes(one.memory_bytes),
-            short_number(cards[one.name].architecture.n_parameters),
-            fact_text(cards[one.name].licence.weights),
+            one.here
+            if one.fetch_bytes is None
+            else f"{'' if one.fetch_is_exact else '~'}{format_memory(one.fetch_bytes)}",
+            "" if not one.seconds_per_image else format_rate(1 / one.seconds_per_image),
+            "" if one.memory_bytes is None else format_memory(one.memory_bytes),
+            format_short_number(cards[one.name].architecture.n_parameters),
+            format_fact(cards[one.name].licence.weights),
             one.why,
         )
         for one in plan.encoders
     ]
 
 
-def plan_lines(plan: ChoicePlan) -> list[str]:
+def describe_plan(plan: ChoicePlan) -> list[str]:
     """What a plan costs, in sentences."""
     to_fetch = [one for one in plan.encoders if one.fetch_bytes is not None]
     about = "" if all(one.fetch_is_exact for one in to_fetch) else "about "
     lines = [
-        f"To fetch: {about}{as_bytes(plan.fetch_bytes)} for {len(to_fetch)} of {len(plan.encoders)} encoders."
+        f"To fetch: {about}{format_memory(plan.fetch_bytes)} for {len(to_fetch)} of {len(plan.encoders)} encoders."
         if to_fetch
         else "To fetch: nothing, the weights are on this machine."
     ]
     if plan.seconds is not None and plan.full_seconds is not None:
         lines.append(
-            f"Time: about {duration(plan.seconds)} of computing features on {plan.device} (all images: "
-            f"{duration(plan.full_seconds)})."
+            f"Time: about {format_duration(plan.seconds)} of computing features on {plan.device} (all images: "
+            f"{format_duration(plan.full_seconds)})."
         )
     else:
         lines.append(f"Time: not known before the encoders have run on {plan.device}.")
     if plan.time_s is not None:
-        lines.append(f"Time limit: {duration(plan.time_s)}.")
+        lines.append(f"Time limit: {format_duration(plan.time_s)}.")
     steps = ", ".join(f"{train:,} + {test:,}" for train, test in plan.sizes)
     lines.append(f"Rungs of the race, training + test images: {steps}.")
     return lines
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> [duration(n) for n in (0.4, 42, 200, 5_000, 90_000)]
+    >>> [format_duration(n) for n in (0.4, 42, 200, 5_000, 90_000)]
     ['1 second', '42 seconds', '3 minutes', '1.4 hours', '25 hours']
     """
     if seconds < 1.5:
@@ -276,7 +280,7 @@ def duration(seconds: float) -> str:
     return f"{hours:.1f} hours" if hours < 10 else f"{hours:.0f} hours"
 
 
-def left_out_lines(left_out: Mapping[str, Sequence[str]]) -> list[str]:
+def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:
     """How many encoders were left out, by reason."""
     return [f"{len(names):,} left out: {reason}" for reason, names in left_out.items() if names]
 
@@ -305,32 +309,34 @@ def write_page(choice: Choice, path: str | os.PathLike[str], *, images: ImageDat
     QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
     MissingExtra without matplotlib and jinja2.
     """
-    return pages.write_page(html_page(choice, images), path)
+    return pages.write_page(render_choice_page(choice, images), path)
 
 
-def html_page(choice: Choice, images: ImageData | None = None) -> str:
+def render_choice_page(choice: Choice, images: ImageData | None = None) -> str:
     """The page as text."""
-    with requires_extra("study", needed_for="A page"):
+    with require_extra("study", needed_for="A page"):
         from markupsafe import Markup
 
     drawn = []
     for number, (title, caption, alt, draw) in enumerate(_figures(choice)):
         svg = {
-            name: Markup(pages.as_svg(draw, width, name=f"{name}{number}"))
+            name: Markup(pages.render_svg(draw, width, name=f"{name}{number}"))
             for name, width in (("wide", _WIDE), ("narrow", _NARROW))
         }
         drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
     sections: list[dict[str, Any]] = []
     if choice.mistakes is not None:
-        from ..looking.mistakes_page import sections_of
+        from ..looking.mistakes_page import build_mistake_sections
 
-        sections = sections_of(choice.mistakes, None if images is None else {"train": images.train, "val": images.val})
+        sections = build_mistake_sections(
+            choice.mistakes, None if images is None else {"train": images.train, "val": images.val}
+        )
     headers = list_headers(choice)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
-    return pages.rendered(
+    return pages.render_template(
         "choosing/page.html.jinja",
-        title=title_of(choice),
+        title=describe_choice(choice),
         answer=answer(choice),
         in_python=["import zoo", choice.commands["load"]],
         in_shell=[choice.commands["evaluate"]],
@@ -339,9 +345,9 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
         winner=choice.winner,
         headers=headers,
         numbers=[headers[place] for place in NUMBERS],
-        rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in ranked_rows(choice)],
-        notes=reading(choice),
-        dropped=dropped(choice),
+        rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in list_ranked_rows(choice)],
+        notes=explain_numbers(choice),
+        dropped=describe_dropped(choice),
         tried=[(one.name, one.why) for one in choice.plan.encoders],
         left_out=[(reason, f"{len(names):,}") for reason, names in choice.plan.left_out.items() if names],
         provenance=[*_provenance(choice)],
@@ -351,14 +357,14 @@ def html_page(choice: Choice, images: ImageData | None = None) -> str:
 def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
     risk, what = choice.risk, _loss_of(choice)
-    bars = figures.bars_of(choice.race.standings)
+    bars = figures.list_race_bars(choice.race.standings)
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
     yield (
         "The ranking",
         f"The {what} with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
         "dropped before, on fewer images, where it is higher for that alone.",
         f"The {what}, best first: {told}.",
-        partial(figures.ranking, bars, what=what),
+        partial(figures.draw_ranking, bars, what=what),
     )
     yield from _against_costs(choice, bars)
     if choice.curves:
@@ -366,8 +372,8 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
             f"The {what} with more labels",
             "Probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
             "floor. Bars: 95 % intervals.",
-            more_labels(choice.curves[0], choice.race.optimism, what),
-            partial(figures.label_curve, choice.curves, what=what),
+            describe_more_labels(choice.curves[0], choice.race.optimism, what),
+            partial(figures.draw_label_curve, choice.curves, what=what),
         )
     if risk is not None:
         parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
@@ -379,12 +385,12 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
             "Components of the error with all labels, in points; they are signed and add up to it. "
             + (risk.warning or risk.assumption),
             f"Components of the error in percentage points: {told}.",
-            partial(figures.decomposition, parts),
+            partial(figures.draw_error_parts, parts),
         )
 
 
-def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]:
-    cards, what = catalogue(), _loss_of(choice)
+def _against_costs(choice: Choice, bars: list[figures.ErrorBar]) -> Iterator[_Figure]:
+    cards, what = load_catalogue(), _loss_of(choice)
     speeds = {one.name: one.images_per_second for one in choice.costs}
     sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
     for title, costs, label, more_is_better in (
@@ -394,14 +400,16 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]
         known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]
         if len(known) < 2:
             continue
-        front = figures.pareto([(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better)
+        front = figures.find_pareto_points(
+            [(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better
+        )
         on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
         some, values = [bar for _, bar in known], [cost for cost, _ in known]
         yield (
             title,
             "Dashed: the Pareto front (round); the others are square.",
             f"On the front of {what} and {label}: {on_front}.",
-            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better, what=what),
+            partial(figures.draw_against_cost, some, values, label=label, more_is_better=more_is_better, what=what),
         )
 
 
@@ -410,11 +418,11 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
     yield "Made by", f"SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}"
     yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
     few, many = data.labels_a_class
-    each = f"numbers ({data.target})" if data.target else f"{spanned(f'{few:,}', f'{many:,}')} per class"
-    yield "Labels", f"{counted(data.n_train, 'training image')}, {each}; {counted(data.n_test, 'test image')}"
+    each = f"numbers ({data.target})" if data.target else f"{format_range(f'{few:,}', f'{many:,}')} per class"
+    yield "Labels", f"{format_count(data.n_train, 'training image')}, {each}; {format_count(data.n_test, 'test image')}"
     if data.n_groups is not None:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device
     yield "Seed", str(plan.plan.seed)
     yield "Judges", f"{plan.plan.score} before all labels, then the probe {plan.protocol}"
-    yield "Cost", f"{choice.race.share:.0%} of measuring everything; {duration(choice.seconds)} by the clock"
+    yield "Cost", f"{choice.race.share:.0%} of measuring everything; {format_duration(choice.seconds)} by the clock"

@@ -29,11 +29,11 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, visible
-from ..files import one_look
+from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, escape_unprintable
+from ..files import cache_lookups
 from ..version import __version__
 from .options import ARGUMENTS
-from .output import visible_output
+from .output import escape_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Verb:
     line: str
 
 
-def command_of(verb: Verb, function: str) -> click.Command:
+def load_command(verb: Verb, function: str) -> click.Command:
     """The command that the module of a verb defines under this name; imports the module."""
     command: click.Command = getattr(import_module(f".{verb.module}", __package__), function)
     return command
@@ -62,7 +62,7 @@ class CommandWithVerbs(click.Command):
 
     def verb(self, name: str) -> click.Command:
         """The command of a verb below this one."""
-        return command_of(self.verbs[name], f"{self.name}_{name}_command")
+        return load_command(self.verbs[name], f"{self.name}_{name}_command")
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -135,7 +135,7 @@ _GRACE_S = 4.0  # for what a signal interrupts
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
-class Refusal(click.ClickException):
+class CommandLineError(click.ClickException):
     """A command line that cannot be understood or answered: one sentence, exit code 2."""
 
     exit_code = 2
@@ -150,13 +150,13 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        return command_of(VERBS[cmd_name], f"{cmd_name}_command")
+        return load_command(VERBS[cmd_name], f"{cmd_name}_command")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise Refusal(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
+            raise CommandLineError(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -167,17 +167,17 @@ class VerbGroup(click.Group):
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
             quick = _quick("".join(ctx.meta[ARGUMENTS][:1]))
-            with visible_output(), _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
+            with escape_output(), _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
-            raise Refusal(str(error)) from error
+            raise CommandLineError(str(error)) from error
         except ZooError as error:  # of what no other command line would mend
             raise click.ClickException(str(error)) from error
         except click.ClickException as error:
-            error.message = visible(error.message)  # type: ignore[misc]
+            error.message = escape_unprintable(error.message)  # type: ignore[misc]
             raise
         except BrokenPipeError:  # the reader, such as head, has seen enough
-            _let_go_of_stdout()
+            _discard_stdout()
             ctx.exit(0)
         except KeyboardInterrupt as error:
             above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
@@ -260,9 +260,9 @@ class _SlowImports(MetaPathFinder):
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in ("torch", "timm", "transformers"):
-            from .output import say
+            from .output import log_progress
 
-            say(f"loading {name}")
+            log_progress(f"loading {name}")
 
 
 @contextmanager
@@ -283,7 +283,7 @@ def _quick(verb: str) -> Iterator[None]:
     if verb in _TABLES:
         gc.disable()
     try:
-        with one_look() if verb in _LOOK_ONCE else nullcontext():
+        with cache_lookups() if verb in _LOOK_ONCE else nullcontext():
             yield
     finally:
         if collects:
@@ -301,7 +301,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
         def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if not issubclass(category, (ContentWarning, NameNote)):
-                show(visible(str(message)), category, *where, **more)
+                show(escape_unprintable(str(message)), category, *where, **more)
             elif str(message) not in said:
                 said.add(str(message))
                 is_note = issubclass(category, NameNote)
@@ -346,11 +346,12 @@ def main(*before: str) -> None:
         sys.exit(error.exit_code)
     except OSError as error:
         if error.filename is None:  # of the stream that verbs print to
-            _let_go_of_stdout()
+            _discard_stdout()
             click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
         elif error.errno in _DISK_ERRORS:
             click.echo(
-                f"Error: {visible(str(error.filename))}: {error.strerror}; make room or make it accessible.", err=True
+                f"Error: {escape_unprintable(str(error.filename))}: {error.strerror}; make room or make it accessible.",
+                err=True,
             )
         else:
             raise
@@ -360,6 +361,6 @@ def main(*before: str) -> None:
     sys.exit(code or 0)
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """Discards its buffer, which the end of the process would try to write again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

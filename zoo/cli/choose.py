@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import counted
-from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
-from .evaluation_output import print_risk, risk_document
+from ..errors import format_count
+from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
+from .evaluation_output import build_risk_document, print_risk
 from .measure_options import (
     DATA_OPTIONS,
     IMAGES_HELP,
     PAGE_OPTIONS,
     PROTOCOL_OPTION,
     RUN_OPTIONS,
-    about_images,
-    opened,
+    describe_images,
+    open_labelled_images,
+    require_images_exist,
     require_page_at,
-    there,
 )
 from .options import (
-    as_duration,
+    add_options,
+    complete_encoder_names,
     dry_run_option,
-    encoder_names,
-    given_options,
-    refuse_idle,
-    seed_option,
-    with_options,
+    get_given_options,
+    make_seed_option,
+    parse_duration,
+    reject_unused_options,
 )
-from .output import hanging, is_verbose, json_option, print_command, print_json, print_notes, print_table, say, wrapped
+from .output import (
+    add_json_option,
+    is_verbose,
+    log_progress,
+    print_command,
+    print_json,
+    print_notes,
+    print_table,
+    wrap_indented,
+    wrap_text,
+)
 
 if TYPE_CHECKING:
     from ..choosing.choosing import Choice, ChoicePlan
@@ -59,11 +69,11 @@ def _encoders(ctx: click.Context, parameter: click.Parameter, value: str) -> int
 
 def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in encoder_names(ctx, parameter, last)]
+    return [before + comma + name for name in complete_encoder_names(ctx, parameter, last)]
 
 
 @click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
-@click.argument("images", metavar="IMAGES", callback=there)
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @click.option(
     "--encoders",
     default="12",
@@ -73,24 +83,24 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     shell_complete=_complete_encoders,
     help="How many to try, chosen by what is known of them; or which.",
 )
-@(lambda command: with_options(command, KIND_OF_IMAGES))
+@(lambda command: add_options(command, KIND_OF_IMAGES))
 @click.option(
     "--time",
     "time_s",
     metavar="TIME",
     default="1h",
     show_default=True,
-    callback=as_duration,
+    callback=parse_duration,
     help="When to be done, such as 30m or 2h; none: as long as it needs.",
 )
-@(lambda command: with_options(command, LIMITS))
+@(lambda command: add_options(command, LIMITS))
 @dry_run_option
 @click.option("--decompose", is_flag=True, help="Also the components of the error of the best (Algorithm 1).")
-@(lambda command: with_options(command, PAGE_OPTIONS))
+@(lambda command: add_options(command, PAGE_OPTIONS))
 @click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
 @PROTOCOL_OPTION
-@seed_option("Of the order of images.")
-@(lambda command: with_options(command, [*DATA_OPTIONS, *RUN_OPTIONS]))
+@make_seed_option("Of the order of images.")
+@(lambda command: add_options(command, [*DATA_OPTIONS, *RUN_OPTIONS]))
 @click.option(
     "--to",
     "--out",
@@ -100,7 +110,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     help="Where features and measured speeds are kept; what 'zoo features --to DIR' computed is read from there.  "
     "[default: in the cache]",
 )
-@json_option
+@add_json_option
 def choose_command(
     images: str,
     encoders: int | list[str],
@@ -130,13 +140,13 @@ def choose_command(
     results; `zoo evaluate` does that.
     """
     from ..choosing.choosing import choose, plan_choice
-    from ..progress import Bar
+    from ..progress import ProgressBar
 
     if dry_run:
-        refuse_idle(("decompose", "page"), "--dry-run measures nothing")
+        reject_unused_options(("decompose", "page"), "--dry-run measures nothing")
     require_page_at(page)
-    limits = constraints_of(options, device=device, batch_size=batch_size)
-    data = opened(images, options, takes_numbers=True)
+    limits = build_constraints(options, device=device, batch_size=batch_size)
+    data = open_labelled_images(images, options, takes_numbers=True)
     shared: dict[str, Any] = {
         "constraints": limits,
         "encoders": encoders,
@@ -152,7 +162,7 @@ def choose_command(
         "offline": offline,
         "spelled": _spelled(images, options),
     }
-    of_images = about_images(data, has_intervals=False)[0]["images"]
+    of_images = describe_images(data, has_intervals=False)[0]["images"]
     if dry_run:
         plan = plan_choice(data, **shared)
         if as_json:
@@ -161,7 +171,12 @@ def choose_command(
             _print_plan(plan)
         return
     choice = choose(
-        data, **shared, decompose=decompose, mistakes=page is not None, progress=lambda part: Bar("images"), tell=say
+        data,
+        **shared,
+        decompose=decompose,
+        mistakes=page is not None,
+        progress=lambda part: ProgressBar("images"),
+        tell=log_progress,
     )
     if not as_json:
         _print(choice)
@@ -179,7 +194,7 @@ def choose_command(
 def _spelled(images: str, options: Mapping[str, Any]) -> str:
     """How the next command names the images: with the options of the source that were given."""
     words = [images]
-    for name, text in given_options().items():
+    for name, text in get_given_options().items():
         if name in options:
             value = options[name]
             words.append(text.partition(" ")[0])
@@ -196,14 +211,14 @@ _FEW = 3  # encoders that were dropped and are named, with the reason, unasked
 def _print(choice: Choice) -> None:
     from ..choosing import wording
 
-    click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
-    print_table(wording.list_headers(choice), wording.ranked_rows(choice), right=wording.NUMBERS)
-    click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
+    click.echo(click.style(f"\n{wording.describe_choice(choice)}", bold=True) + "\n")
+    print_table(wording.list_headers(choice), wording.list_ranked_rows(choice), right=wording.NUMBERS)
+    click.echo("\n" + "\n".join(map(wrap_text, wording.answer(choice))))
     if choice.risk is not None:
-        print_risk(choice.risk.encoder, risk_document(choice.risk))
-    dropped = wording.dropped(choice)
+        print_risk(choice.risk.encoder, build_risk_document(choice.risk))
+    dropped = wording.describe_dropped(choice)
     warnings = [*choice.plan.data.notes, *choice.notes]
-    reading = [line for line in wording.reading(choice) if line not in warnings]
+    reading = [line for line in wording.explain_numbers(choice) if line not in warnings]
     if len(dropped) > _FEW:
         warnings += [f"{len(dropped)} encoders were dropped from the race; --verbose says why"] * (not is_verbose())
     else:
@@ -217,10 +232,10 @@ def _print_plan(plan: ChoicePlan) -> None:
     from ..choosing import wording
 
     data = plan.data
-    title = f"Plan for {data.name}: {data.n_train:,} training and {counted(data.n_test, 'test image')}"
-    click.echo(click.style(f"\n{title}, {counted(len(data.classes), 'class', 'classes')}", bold=True) + "\n")
-    rows = wording.planned_rows(plan)
+    title = f"Plan for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}"
+    click.echo(click.style(f"\n{title}, {format_count(len(data.classes), 'class', 'classes')}", bold=True) + "\n")
+    rows = wording.list_planned_rows(plan)
     print_table(wording.PLAN_HEADERS[:-1], [row[:-1] for row in rows], right=wording.PLAN_NUMBERS)
-    click.echo("\n" + "\n".join(map(wrapped, wording.plan_lines(plan))))
-    why = [hanging(f"{row[0]}: {row[-1]}") for row in rows]
-    print_notes(plan.notes, [*why, *wording.left_out_lines(plan.left_out)])
+    click.echo("\n" + "\n".join(map(wrap_text, wording.describe_plan(plan))))
+    why = [wrap_indented(f"{row[0]}: {row[-1]}") for row in rows]
+    print_notes(plan.notes, [*why, *wording.describe_left_out(plan.left_out)])

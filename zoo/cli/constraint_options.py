@@ -10,15 +10,15 @@ import click
 
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
-from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, exact_count, known_cost
-from ..choosing.expectations import difficulties, known_domains
-from ..results.evidence import datasets
-from .options import as_count, as_memory, device_names, licences, with_options
-from .output import size
+from ..choosing.constraints import ACCESS_WORDS, Constraints, find_known_cost, format_exact_count, format_memory
+from ..choosing.expectations import list_domains, read_difficulties
+from ..results.evidence import list_datasets
+from .options import add_options, device_names, licences, parse_count, parse_memory
+from .output import format_size
 
 
 def _images_like(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    known = known_domains() if param.name == "domain" else difficulties().keys() & datasets().keys()
+    known = list_domains() if param.name == "domain" else read_difficulties().keys() & list_datasets().keys()
     return sorted(name for name in known if name.startswith(incomplete))
 
 
@@ -47,11 +47,11 @@ LIMITS = (
         show_default=True,
         help="open: only weights that anyone can download.",
     ),
-    click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
-    click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
+    click.option("--max-parameters", callback=parse_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
+    click.option("--max-dim", callback=parse_count, metavar="N", help="Most dimensions of the features."),
     click.option(
         "--max-memory",
-        callback=as_memory,
+        callback=parse_memory,
         metavar="SIZE",
         help="Most memory on the device, such as 8GB, with batches of --batch-size; computed from the network.",
     ),
@@ -77,20 +77,20 @@ _ON_DEVICE = (
 _NAMES = ("licence", "access", "max_parameters", "max_dim", "max_memory", "min_images_per_second", "where")
 
 
-def constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`constraints_of` takes."""
-    return with_options(command, [*LIMITS, *_ON_DEVICE])
+def add_constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`build_constraints` takes."""
+    return add_options(command, [*LIMITS, *_ON_DEVICE])
 
 
-def constraints_of(options: dict[str, Any], *, device: str | None, batch_size: int) -> Constraints:
+def build_constraints(options: dict[str, Any], *, device: str | None, batch_size: int) -> Constraints:
     """The constraints among the options of a verb, which are taken out of them."""
     return Constraints(**{name: options.pop(name) for name in _NAMES}, device=device, batch_size=batch_size)
 
 
-def spelled(constraints: Constraints) -> list[str]:
+def format_constraint_options(constraints: Constraints) -> list[str]:
     """The options that ask for these constraints, as words of a command line that a shell takes."""
     usual, words = Constraints(), []
-    texts: dict[str, Callable[[Any], str]] = {"max_memory": as_bytes, "max_parameters": exact_count}
+    texts: dict[str, Callable[[Any], str]] = {"max_memory": format_memory, "max_parameters": format_exact_count}
     texts["min_images_per_second"] = "{:g}".format
     for name in (*_NAMES, "device", "batch_size"):
         value = getattr(constraints, name)
@@ -99,15 +99,15 @@ def spelled(constraints: Constraints) -> list[str]:
     return words
 
 
-def asks_for_costs(constraints: Constraints) -> bool:
+def needs_costs(constraints: Constraints) -> bool:
     """Whether the user has said anything of the device, so that costs are shown."""
     asked = (constraints.max_memory, constraints.min_images_per_second, constraints.device)
     return constraints.batch_size != BATCH_SIZE or any(value is not None for value in asked)
 
 
-def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
+def build_cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
     """Operations and memory of an encoder as JSON, and images per second on a named device; null where not known."""
-    cost, memory = known_cost(card), constraints.memory_of(card)
+    cost, memory = find_known_cost(card), constraints.memory_of(card)
     record = {
         "gflops": None if cost is None else cost.gflops,
         "memory_bytes": memory,
@@ -126,23 +126,23 @@ def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
     }
 
 
-def cost_headers(constraints: Constraints) -> list[str]:
-    """Names of the columns of :func:`cost_cells`."""
+def list_cost_headers(constraints: Constraints) -> list[str]:
+    """Names of the columns of :func:`format_cost_cells`."""
     return ["GFLOPs", "memory", *["img/s"] * (constraints.measured_device is not None)]
 
 
-def cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
+def format_cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
     """Operations in 1e9 an image, memory, and images per second on a named device, as a table shows them."""
-    cost, memory = known_cost(card), constraints.memory_of(card)
-    cells = ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else size(memory)]
+    cost, memory = find_known_cost(card), constraints.memory_of(card)
+    cells = ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else format_size(memory)]
     if constraints.measured_device is not None:
         speed = constraints.speed_of(card)
         cells.append("?" if speed is None else f"{'' if speed.is_measured else '~'}{float(f'{speed.value:.3g}'):,g}")
     return cells
 
 
-def cost_note(constraints: Constraints) -> str:
-    """What the columns of :func:`cost_cells` hold."""
+def format_cost_note(constraints: Constraints) -> str:
+    """What the columns of :func:`format_cost_cells` hold."""
     is_gpu = constraints.memory_device.startswith("cuda")
     where = "a GPU, with CUDA's context" if is_gpu else "a CPU, without Python itself"
     note = (

@@ -14,46 +14,46 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..datasets.opening import DENSE_KINDS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, help_on
-from ..errors import QueryError, StoreError, UnknownName, ZooError, counted
+from ..cards.catalogue import load_catalogue
+from ..datasets.sources import DENSE_KINDS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, format_sources_help
+from ..errors import QueryError, StoreError, UnknownName, ZooError, format_count
 from ..evaluation.curves.recipe import TASKS, Recipe
-from ..files import cache_folder, local_folder, replaced
-from ..progress import Bar
-from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
+from ..files import get_cache_folder, parse_local_folder, replace_file
+from ..progress import ProgressBar
+from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, EngineOptions
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     SPLIT_OPTIONS,
-    copies_document,
-    copies_notes,
-    recording,
-    recording_options,
-    refuse_idle_columns,
-    refuse_idle_source,
-    settings_of,
-    source_options,
-    tell_first,
-    there,
-    with_options,
+    add_options,
+    add_recording_options,
+    build_copies_document,
+    list_copies_notes,
+    log_image_sources,
+    parse_settings,
+    record_measured_rows,
+    reject_unused_columns,
+    reject_unused_source,
+    require_images_exist,
+    select_source_options,
 )
-from .options import encoder_names, refuse_idle
-from .output import json_option, print_json, print_notes, print_table, say, wrapped
+from .options import complete_encoder_names, reject_unused_options
+from .output import add_json_option, log_progress, print_json, print_notes, print_table, wrap_text
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve
     from ..evaluation.curves.data import TransferData
     from ..evaluation.curves.report import CurveReport
-    from ..evaluation.curves.runs import CurveRun, Job
-    from ..evaluation.curves.training import Step
+    from ..evaluation.curves.runs import CurveJob, CurveRun
+    from ..evaluation.curves.training import TrainingStep
 
 DATA_HELP = f"""\b
 DATA is, for a classification, one of
-{help_on(KINDS)}
+{format_sources_help(KINDS)}
 \b
 and for depth or normals one of
-{help_on(DENSE_KINDS)}"""
+{format_sources_help(DENSE_KINDS)}"""
 _MOST_SEEDS = 1000
 _WHAT = (
     click.option("--task", type=click.Choice(list(TASKS)), help="May be left out where the data allow one only."),
@@ -126,9 +126,9 @@ Examples:
 
 
 @click.command("curve", epilog=f"{DATA_HELP}\n\n{_EPILOG}")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("spec", metavar="DATA", callback=there)
-@partial(with_options, options=(*_WHAT, *DATA_OPTIONS, *_TRAINING, *_WORKERS))
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
+@click.argument("spec", metavar="DATA", callback=require_images_exist)
+@partial(add_options, options=(*_WHAT, *DATA_OPTIONS, *_TRAINING, *_WORKERS))
 @click.option(
     "--out",
     "folder",
@@ -136,8 +136,8 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where figures and curves.json go.  [default: a folder of the data and task in the cache]",
 )
-@recording_options
-@json_option
+@add_recording_options
+@add_json_option
 def curve_command(
     names: tuple[str, ...], spec: str, folder: Path | None, source: str, record: bool, as_json: bool, **options: Any
 ) -> None:
@@ -150,14 +150,14 @@ def curve_command(
     Every run is kept as soon as it is finished: the same command goes on where it was if it was stopped, and a further
     encoder of the same architecture shares the runs from scratch. All risks become rows of your results.
     """
-    refuse_idle_source(record=record)
-    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    from ..evaluation.curves.runs import Unfinished
+    reject_unused_source(record=record)
+    ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
+    from ..evaluation.curves.runs import UnfinishedParts
 
     data = _data_of(spec, options, record=record)
     try:
         report = _measured(ids, data, options)
-    except Unfinished as unfinished:
+    except UnfinishedParts as unfinished:
         if as_json:
             k, n = unfinished.part
             runs = {"done": unfinished.n_done, "all": unfinished.n_jobs, "folder": str(unfinished.at)}
@@ -166,7 +166,7 @@ def curve_command(
             print_notes([str(unfinished)])
         return
     plain_name = re.sub(r"[^\w.+-]", "_", data.name)
-    out = folder or cache_folder() / "curves" / "figures" / f"{plain_name}-{data.task.name}"
+    out = folder or get_cache_folder() / "curves" / "figures" / f"{plain_name}-{data.task.name}"
     if not as_json:  # before anything can go wrong with figures and results
         for curves in _by_metric(report):
             print_curves(curves)
@@ -176,9 +176,9 @@ def curve_command(
     except ZooError as error:
         problems.append(str(error))
     if record:
-        from ..evaluation.curves.report import rows_of_curves
+        from ..evaluation.curves.report import make_curve_rows
 
-        recorded = recording(partial(rows_of_curves, report, source=source))
+        recorded = record_measured_rows(partial(make_curve_rows, report, source=source))
         problems += [recorded.problem] * bool(recorded.problem)
     if as_json:
         extra = {
@@ -187,9 +187,9 @@ def curve_command(
             "recorded": recorded.document if recorded else None,
             "problems": problems,
         }
-        print_json(document_of(report) | extra)
+        print_json(build_curve_document(report) | extra)
     else:
-        notes = [*notes_of(report.curves), *report.notes, *_about_images(data)[1]]
+        notes = [*collect_notes(report.curves), *report.notes, *_about_images(data)[1]]
         files = ", ".join(path.name for path in written if path.suffix != ".svg")
         files_notes = [f"wrote {files} into {out}; the figures are there as svg too"] * bool(written)
         print_notes([*files_notes, *(recorded.notes if recorded else ()), *notes], _READING)
@@ -200,21 +200,23 @@ def curve_command(
 
 def _data_of(spec: str, options: dict[str, Any], *, record: bool) -> TransferData:
     """The data that the arguments name; refuses options without effect, and other images than were recorded."""
-    from ..evaluation.curves.data import images_of, task_of, transfer_data
+    from ..evaluation.curves.data import get_image_set, resolve_task, transfer_data
     from ..results.recording import require_same_images
 
-    task = task_of(spec) if options["task"] is None else options["task"]
+    task = resolve_task(spec) if options["task"] is None else options["task"]
     if task in ("depth", "normals"):
         idle = (*COLUMN_OPTIONS, "fold_labels", *TABLE_OPTIONS, *FOLDER_OPTIONS)
-        refuse_idle(idle, f"{spec!r} is no data set of classes, and has no columns")
-    refuse_idle_columns(spec)
-    say(f"looking at {spec}")
-    data = transfer_data(spec, task, **source_options(options))
+        reject_unused_options(idle, f"{spec!r} is no data set of classes, and has no columns")
+    reject_unused_columns(spec)
+    log_progress(f"looking at {spec}")
+    data = transfer_data(spec, task, **select_source_options(options))
     if not data.is_split_here:
-        refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
-    tell_first([images_of(data.train), images_of(data.test)])
+        reject_unused_options(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
+    log_image_sources([get_image_set(data.train), get_image_set(data.test)])
     if record:
-        images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
+        images = {
+            "images": {"train": get_image_set(data.train).fingerprint, "val": get_image_set(data.test).fingerprint}
+        }
         if data.task.is_dense:
             images[data.task.name] = {"train": data.train.fingerprint, "val": data.test.fingerprint}
         require_same_images(data.name, images)
@@ -225,28 +227,28 @@ def _measured(ids: Sequence[str], data: TransferData, options: dict[str, Any]) -
     """Checks the options before any weights are fetched, then measures."""
     from torch import nn
 
-    from ..evaluation.curves.data import regime_subset
+    from ..evaluation.curves.data import select_regime_subset
     from ..evaluation.curves.models import candidate
-    from ..evaluation.curves.report import CurveRequest, learning_curves, parse_regimes, resolved_regimes
+    from ..evaluation.curves.report import CurveRequest, learning_curves, parse_regimes, resolve_regimes
     from ..evaluation.curves.training import Training
-    from ..features.computing import device_for
+    from ..features.computing import choose_device
 
-    recipe, seeds, device = _recipe_of(options), seeds_of(options["seeds"]), options["device"]
+    recipe, seeds, device = _recipe_of(options), parse_seeds(options["seeds"]), options["device"]
     is_auto = options["regimes"].strip().lower() == "auto"
     regimes = None if is_auto else parse_regimes(options["regimes"])
     if regimes is not None:
-        refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
-        for n in resolved_regimes(regimes, len(data.train), name=data.name):
-            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
+        reject_unused_options(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+        for n in resolve_regimes(regimes, len(data.train), name=data.name):
+            select_regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
     engine = _engine_of(options, is_auto=is_auto)
-    device_for(nn.Identity(), device)
+    choose_device(nn.Identity(), device)
     request = CurveRequest(
         regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"]
     )
-    progress: Any = Shown()  # a CurveProgress, whose module imports PyTorch
+    progress: Any = TrainingProgress()  # a CurveProgress, whose module imports PyTorch
     candidates = []
     for name in ids:
-        say(f"{name}: weights")
+        log_progress(f"{name}: weights")
         candidates.append(candidate(name))
     measure = partial(
         learning_curves,
@@ -263,18 +265,18 @@ def _measured(ids: Sequence[str], data: TransferData, options: dict[str, Any]) -
         return measure(executor=workers, resources=engine.resources(device))
 
 
-def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
+def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> EngineOptions:
     """The workers that train, and where the runs go; refuses options without effect and parts of unknown work."""
     where = options["runs_folder"]
-    folder = cache_folder() / "curves" if where is None else local_folder(where)
+    folder = get_cache_folder() / "curves" if where is None else parse_local_folder(where)
     if folder is None:
         raise QueryError(f"Got --to {where}, expected a folder for finished runs; name one that all workers reach.")
     names = ("on", "part", "cpus_each", "gpus_each", "mixed_versions")
-    engine = Engine(where=folder, stored="float32", **{name: options[name] for name in names})
+    engine = EngineOptions(where=folder, stored="float32", **{name: options[name] for name in names})
     if not engine.is_used:
-        refuse_idle(OF_WORKERS, "no engine is asked for", remedy=", or add --on")
+        reject_unused_options(OF_WORKERS, "no engine is asked for", remedy=", or add --on")
     else:
-        refuse_idle(("n_processes",), "--on says what trains", remedy=", or write --on local:N")
+        reject_unused_options(("n_processes",), "--on says what trains", remedy=", or write --on local:N")
     if engine.part is not None and is_auto:
         raise QueryError(
             f"Got --part {engine.part[0]}/{engine.part[1]} with --regimes auto, expected numbers of labels, as "
@@ -289,7 +291,7 @@ def _recipe_of(options: dict[str, Any]) -> Recipe:
     if options["learning_rates"] is not None:
         given["learning_rates"] = _rates_of(options["learning_rates"])
     known = [field.name for field in fields(Recipe) if field.name != "frozen"]
-    for name, value in settings_of(options["changed"]).items():
+    for name, value in parse_settings(options["changed"]).items():
         if name not in known:
             raise UnknownName("setting of the recipe", name, known, hint=f"There are {', '.join(known)}.")
         if name in given:
@@ -307,10 +309,10 @@ def _rates_of(text: str) -> tuple[float, ...]:
         raise QueryError(f"Got the learning rates {text!r}, expected numbers by comma, as 3e-4,1e-3.") from None
 
 
-def seeds_of(text: str) -> tuple[int, ...]:
+def parse_seeds(text: str) -> tuple[int, ...]:
     """Seeds from their number, or from a list.
 
-    >>> seeds_of("3"), seeds_of("7,1"), seeds_of("5,")
+    >>> parse_seeds("3"), parse_seeds("7,1"), parse_seeds("5,")
     ((0, 1, 2), (7, 1), (5,))
     """
     parts = [part.strip() for part in text.removesuffix(",").split(",")]
@@ -340,30 +342,35 @@ _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of othe
 
 def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     """Prints curves of one metric: the improvement of every encoder, the controls, and every regime."""
-    from ..evaluation.curves.curve import in_unit, label_of, words_of
+    from ..evaluation.curves.curve import format_curve_label, format_metric_name, format_unit
 
     first = curves[0]
-    words, tested = words_of(first.metric), "" if first.n_test is None else f", {counted(first.n_test, 'test image')}"
+    words, tested = (
+        format_metric_name(first.metric),
+        "" if first.n_test is None else f", {format_count(first.n_test, 'test image')}",
+    )
     title = click.style(f"{words[0].upper()}{words[1:]} on {first.dataset}", bold=True)
-    click.echo(f"\n{title}{in_unit(first.unit)}{tested}\n")
+    click.echo(f"\n{title}{format_unit(first.unit)}{tested}\n")
     around = "images only" if any(curve.images_only for curve in curves) else "interval"
     summary = []
     for curve in curves:
         cells = ["not identified", "", ""]
         if curve.improvement is not None and curve.improvement_range is not None:
             cells = [*_value(curve.improvement, 2), " to ".join(f"{end:z.2f}" for end in curve.improvement_range)]
-        summary.append([label_of(curve), *cells])
+        summary.append([format_curve_label(curve), *cells])
     print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
     controls: dict[str, list[str]] = {}  # one line, or one for each of several architectures
     for curve in curves:
         shown = (" ".join(_value(one, _decimals(curve), "({})")).strip() for one in (curve.blind, curve.maximal))
-        controls.setdefault("blind guess {}, maximal supervision {}".format(*shown), []).append(label_of(curve))
+        controls.setdefault("blind guess {}, maximal supervision {}".format(*shown), []).append(
+            format_curve_label(curve)
+        )
     click.echo()
     for text, labels in controls.items():
-        click.echo(wrapped(text if len(controls) == 1 else f"{', '.join(labels)}: {text}"))
+        click.echo(wrap_text(text if len(controls) == 1 else f"{', '.join(labels)}: {text}"))
     click.echo()
     headers = ["labels", "risk", around, "cR", around, "scratch", "gain", "it needs"]
-    by_curve = {label_of(curve): _regimes(curve) for curve in curves}
+    by_curve = {format_curve_label(curve): _regimes(curve) for curve in curves}
     if sys.stdout.isatty():  # which is too narrow for one table
         for label, rows in by_curve.items():
             click.echo(click.style(label, bold=True))
@@ -403,15 +410,15 @@ def _value(found: Interval, decimals: int, form: str = "{}") -> list[str]:
     return [value, form.format(f"{found.ci_low:z.{decimals}f} to {found.ci_high:z.{decimals}f}")]
 
 
-def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
+def collect_notes(curves: Sequence[CalibratedCurve]) -> list[str]:
     """Notes on these curves; a note on several appears once, with the names of the encoders unless it is of all."""
-    from ..evaluation.curves.curve import label_of
+    from ..evaluation.curves.curve import format_curve_label
 
     by_note: dict[str, dict[str, None]] = {}
     for curve in curves:
         for note in curve.notes:
-            by_note.setdefault(note, {})[label_of(curve)] = None
-    n = len({label_of(curve) for curve in curves})
+            by_note.setdefault(note, {})[format_curve_label(curve)] = None
+    n = len({format_curve_label(curve) for curve in curves})
     return [note if len(names) == n else f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
@@ -420,7 +427,7 @@ def _by_metric(report: CurveReport) -> list[list[CalibratedCurve]]:
     return [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
 
 
-def document_of(report: CurveReport) -> dict[str, Any]:
+def build_curve_document(report: CurveReport) -> dict[str, Any]:
     """The report as JSON."""
     return {
         "dataset": report.data.name,
@@ -449,22 +456,22 @@ def document_of(report: CurveReport) -> dict[str, Any]:
 
 def write_figures(report: CurveReport, folder: Path) -> list[Path]:
     """Writes the curves and the strip of a dense task as PNG and SVG, and all numbers as ``curves.json``."""
-    from ..evaluation.curves.figures import curves_figure, strip_figure, strip_of
-    from ..evaluation.drawing import save, style
+    from ..evaluation.curves.figures import make_curves_figure, make_prediction_strip, make_strip_figure
+    from ..evaluation.drawing import save, use_style
 
-    figures = [curves_figure(curves) for curves in _by_metric(report)]
+    figures = [make_curves_figure(curves) for curves in _by_metric(report)]
     names = [one.name for one in report.candidates]
-    strip = strip_of(report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess)
+    strip = make_prediction_strip(report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess)
     if strip is not None:
-        figures.append(strip_figure(strip))
+        figures.append(make_strip_figure(strip))
     captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]
     paths: list[Path] = []
     try:
-        with style():
+        with use_style():
             for figure in figures:
                 paths += save(figure.draw(), folder / figure.name)
-        text = json.dumps(document_of(report) | {"figures": captions}, indent=1, ensure_ascii=False)
-        with replaced(folder / "curves.json") as file:
+        text = json.dumps(build_curve_document(report) | {"figures": captions}, indent=1, ensure_ascii=False)
+        with replace_file(folder / "curves.json") as file:
             file.write((text + "\n").encode())
     except OSError as error:
         raise StoreError(
@@ -485,23 +492,23 @@ def _json_of(value: Any) -> Any:
 
 def _about_images(data: TransferData) -> tuple[dict[str, Any] | None, list[str]]:
     """Copies among the images as JSON, and notes on copies and groups."""
-    from ..datasets.images import copies_of, shared_groups
-    from ..evaluation.curves.data import images_of
+    from ..datasets.images import count_copies, count_shared_groups
+    from ..evaluation.curves.data import get_image_set
 
-    train, test = images_of(data.train), images_of(data.test)
-    copies = copies_of(train.contents, train.labels, test.contents, test.labels)
-    groups, notes = shared_groups(train.groups, test.groups), copies_notes(copies)
+    train, test = get_image_set(data.train), get_image_set(data.test)
+    copies = count_copies(train.contents, train.labels, test.contents, test.labels)
+    groups, notes = count_shared_groups(train.groups, test.groups), list_copies_notes(copies)
     if groups is not None:
         over = f"intervals are over images, not over the {groups.n_test:,} groups of test images, and may be too short"
         notes = [over, *groups.notes(), *notes]
-    return copies_document(copies), notes
+    return build_copies_document(copies), notes
 
 
-class Shown:
+class TrainingProgress:
     """Progress on stderr: a bar over the steps of all runs on a terminal, else a line a run."""
 
     def __init__(self) -> None:
-        self._bar = Bar("steps")
+        self._bar = ProgressBar("steps")
         self._steps: dict[str, int] = {}  # done, by the key of a run
         self._n_jobs = self._n_done = 0
 
@@ -513,14 +520,14 @@ class Shown:
             click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{before}", err=True)
             self._bar.start("training", n_steps, 0)
 
-    def began(self, job: Job) -> None:
+    def began(self, job: CurveJob) -> None:
         """Shows nothing: the bar moves with the first step."""
 
-    def step(self, job: Job, step: Step) -> None:
+    def step(self, job: CurveJob, step: TrainingStep) -> None:
         """Moves the bar."""
         self._advance(job, job.n_steps * step.step // max(1, step.n_steps))
 
-    def ended(self, job: Job, run: CurveRun | None) -> None:
+    def ended(self, job: CurveJob, run: CurveRun | None) -> None:
         """Prints the risks of a run, or that it failed; the reason follows at the end."""
         self._n_done += run is not None
         self._advance(job, job.n_steps)
@@ -533,6 +540,6 @@ class Shown:
         """Ends the bar."""
         self._bar.end()
 
-    def _advance(self, job: Job, n_steps: int) -> None:
+    def _advance(self, job: CurveJob, n_steps: int) -> None:
         self._bar.advance(n_steps - self._steps.get(job.key, 0))
         self._steps[job.key] = n_steps

@@ -10,10 +10,18 @@ from typing import Any
 
 import click
 
-from ..errors import CorruptImage, DataError, counted
-from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options, there
-from .options import with_options
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from ..errors import CorruptImage, DataError, format_count
+from .measure_options import (
+    DATA_OPTIONS,
+    IMAGES_HELP,
+    describe_images,
+    describe_sources,
+    open_labelled_images,
+    require_images_exist,
+    select_source_options,
+)
+from .options import add_options
+from .output import add_json_option, print_json, print_notes, print_table, wrap_text
 
 _MOST_CLASSES, _N_SAMPLED = 10, 32
 
@@ -26,8 +34,8 @@ Examples:
 
 
 @click.command("data", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
-@click.argument("images", metavar="IMAGES", callback=there)
-@(lambda command: with_options(command, DATA_OPTIONS))
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
+@(lambda command: add_options(command, DATA_OPTIONS))
 @click.option(
     "--write",
     "file",
@@ -35,7 +43,7 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep IMAGES and these options in a file, which every verb takes as IMAGES.",
 )
-@json_option
+@add_json_option
 def data_command(images: str, file: Path | None, as_json: bool, **options: Any) -> None:
     """Show how your images are understood.
 
@@ -46,25 +54,25 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
 
     if file is not None and file.suffix.lower() != ".toml":
         raise click.UsageError(f"Got --write {file}, expected a name that ends in .toml.")
-    data = opened(images, options, tells=False, takes_numbers=True)
-    about, notes = about_images(data, has_intervals=False)
+    data = open_labelled_images(images, options, tells=False, takes_numbers=True)
+    about, notes = describe_images(data, has_intervals=False)
     doubts, sizes = find_doubts(data), _sizes(data.train)
     counts = list(
         zip(data.train.classes, data.train.n_per_class().tolist(), data.val.n_per_class().tolist(), strict=True)
     )
     if file is not None:
-        _write(file, images, source_options(options))
+        _write(file, images, select_source_options(options))
     if as_json:
         classes = [{"name": name, "train": n_train, "test": n_test} for name, n_train, n_test in counts]
         document = {"dataset": data.name, "layout": data.train.reading.layout, "is_split_here": data.is_split_here}
         document |= {"n_train": len(data.train), "n_test": len(data.val), "tags": data.train.tags, "sizes": sizes}
         print_json(document | about | {"doubts": doubts, "written": file and str(file), "classes": classes})
         return
-    lines = first_lines([data.train, data.val])
+    lines = describe_sources([data.train, data.val])
     for line in lines:
-        click.echo(wrapped(line))
+        click.echo(wrap_text(line))
     split = "split here" if data.is_split_here else "parts as the source has them"
-    tested = counted(len(data.val), "test image")
+    tested = format_count(len(data.val), "test image")
     click.echo(f"{data.name}: {len(data.train):,} training and {tested}, {split}; {sizes}\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
     if data.train.target:
@@ -75,10 +83,10 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
     if rows:
         print_table(["class", "training", "test"], rows, right=(1, 2))
     if others := largest[_MOST_CLASSES:]:
-        smallest = counted(sum(others[-1][1:]), "image")
+        smallest = format_count(sum(others[-1][1:]), "image")
         click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")
     for doubt in doubts:
-        click.echo(wrapped(f"Is this meant? {doubt}"))
+        click.echo(wrap_text(f"Is this meant? {doubt}"))
     print_notes(note for note in notes if f"Note: {note}" not in lines)
     if file is not None:
         click.echo(f"Written: {file}")
@@ -96,18 +104,18 @@ def _sizes(images: Any) -> str:
 
 def _write(file: Path, images: str, options: dict[str, Any]) -> None:
     """Images and the options that are not those by default, as TOML, of whose values JSON's are some."""
-    from ..datasets.opening import kept_options, option_defaults
-    from ..files import replaced
+    from ..datasets.sources import get_option_defaults, read_data_options
+    from ..files import replace_file
 
-    images, kept = kept_options(images)
-    defaults = option_defaults()
+    images, kept = read_data_options(images)
+    defaults = get_option_defaults()
     kept |= {name: value for name, value in options.items() if value != defaults[name]}
     lines = {"images": images} | kept
     lines |= {
         one: os.path.abspath(lines[one]) for one in ("images", "image_folder") if os.path.exists(lines.get(one, ""))
     }
     try:
-        with replaced(file) as written:
+        with replace_file(file) as written:
             written.write("".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()).encode())
     except OSError as error:
         raise DataError(f"{file} cannot be written ({error.strerror}); name another place.") from error

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..cards.schema import fact_text
-from ..optional import requires_extra
+from ..cards.catalogue import load_catalogue
+from ..cards.schema import format_fact
+from ..optional import require_extra
 from ..results.derived import summaries
-from ..results.facts import points, short_number
+from ..results.facts import format_points, format_short_number
 from ..results.values import SETTINGS
-from .output import json_option, print_json, print_notes, print_table, say
+from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..evaluation.evaluating import Evaluation
@@ -38,26 +38,32 @@ _N_STANDING = 10  # rows of the last table, beside the encoders that were measur
     show_default=True,
     help="Where features and probes are kept.",
 )
-@json_option
+@add_json_option
 def demo_command(out: Path, as_json: bool) -> None:
     """Run the main job on real input: rank, recommend, compare; load, featurise, probe and decompose.
 
     Needs no network: the first numbers are the published ones; then two tiny encoders, whose weights come with the zoo,
     are measured on held-out images of scikit-learn's handwritten digits. Nothing is added to your results.
     """
-    with requires_extra("demo", needed_for="The demo"):  # before anything is computed
+    with require_extra("demo", needed_for="The demo"):  # before anything is computed
         for module in _LIBRARIES:
             import_module(module)
-    from .evaluation_output import document_of, print_evaluation
+    from .evaluation_output import build_evaluation_document, print_evaluation
 
     if as_json:
-        documents = [document_of(_evaluated(name, out)) for name in _TWINS]
+        documents = [build_evaluation_document(_evaluated(name, out)) for name in _TWINS]
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
         return
     _heading("The best encoders by number of labels: lowest error of a linear probe on ImageNet-1K, percent")
-    small = f"best up to {short_number(_SMALL_PARAMETERS)} parameters"
+    small = f"best up to {format_short_number(_SMALL_PARAMETERS)} parameters"
     rows = [
-        [best["setting"], best["encoder"], points(best["error"]), best["small_encoder"], points(best["small_error"])]
+        [
+            best["setting"],
+            best["encoder"],
+            format_points(best["error"]),
+            best["small_encoder"],
+            format_points(best["small_error"]),
+        ]
         for best in _best()
     ]
     print_table(["labels", "best of all", "error", small, "error"], rows, right=[2, 4])
@@ -69,7 +75,7 @@ def demo_command(out: Path, as_json: bool) -> None:
         sys.stdout.flush()
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
-        print_evaluation(document_of(_evaluated(name, out)))
+        print_evaluation(build_evaluation_document(_evaluated(name, out)))
     _print_standing()
     print_notes([f"features and probes are in {out}"])
 
@@ -80,7 +86,7 @@ def _heading(text: str) -> None:
 
 def _best() -> list[dict[str, Any]]:
     """Encoders with the lowest error in each setting, of all and of the small ones, without wrong rows."""
-    cards = catalogue()
+    cards = load_catalogue()
     measured = [
         summary
         for summary in summaries(exclude_wrong=True).values()
@@ -108,14 +114,16 @@ def _best() -> list[dict[str, Any]]:
 def _evaluated(name: str, out: Path) -> Evaluation:
     """One encoder on the digits, with its supervised twin."""
     from ..datasets import open_images
-    from ..evaluation.evaluating import Request, evaluate, featurise_data, runs_folder
+    from ..evaluation.evaluating import Request, evaluate, featurise_data, get_runs_folder
 
     data = open_images(_DATA)
     twin = featurise_data(_TWINS[name], data, root=out, parts=("train",))["train"]
     features = featurise_data(name, data, root=out)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
-    kept = runs_folder(out, name)
-    return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept, tell=say)
+    kept = get_runs_folder(out, name)
+    return evaluate(
+        features["train"], features["val"], request, card=load_catalogue()[name], cache=kept, tell=log_progress
+    )
 
 
 def _standing() -> list[dict[str, Any]]:
@@ -123,14 +131,14 @@ def _standing() -> list[dict[str, Any]]:
     found = [
         {"encoder": encoder, "full": one.errors["100%"], "5-shot": one.errors["5-shot"]}
         for encoder, one in summaries(dataset=_DATA).items()
-        if {"100%", "5-shot"} <= one.errors.keys() and catalogue().lists(encoder)
+        if {"100%", "5-shot"} <= one.errors.keys() and load_catalogue().lists(encoder)
     ]
     return sorted(found, key=lambda one: float(one["full"]))
 
 
 def _print_standing() -> None:
     _heading(f"Where they stand: the results on {_DATA}, error of a linear probe in percent")
-    cards, standing = catalogue(), _standing()
+    cards, standing = load_catalogue(), _standing()
     shown = {
         place: one for place, one in enumerate(standing, start=1) if place <= _N_STANDING or one["encoder"] in _TWINS
     }
@@ -138,9 +146,9 @@ def _print_standing() -> None:
         [
             str(place),
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
-            points(one["full"]),
-            points(one["5-shot"]),
-            *map(fact_text, (cards[one["encoder"]].objective.mode, cards[one["encoder"]].pretraining.dataset)),
+            format_points(one["full"]),
+            format_points(one["5-shot"]),
+            *map(format_fact, (cards[one["encoder"]].objective.mode, cards[one["encoder"]].pretraining.dataset)),
         ]
         for place, one in shown.items()
     ]

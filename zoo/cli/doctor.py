@@ -18,17 +18,26 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..errors import StoreError, ZooError, counted
-from ..files import NO_HOME, cache_folder, content_folder, user_folder
-from ..storage import OFF, ON, is_offline, shown_place, without_password
+from ..errors import StoreError, ZooError, format_count
+from ..files import NO_HOME, get_cache_folder, get_content_folder, get_user_folder
+from ..storage import OFF, ON, format_place, is_offline, strip_password
 from ..version import __version__
-from ..weights.hosts import host_of, unreachable
-from ..weights.places import mirror_place, shown, weights_folder
-from .facts import matching
-from .options import encoder_names
-from .output import NothingFound, entry, json_option, listed, print_json, print_notes, print_table, size
+from ..weights.hosts import find_unreachable, parse_host
+from ..weights.locations import format_location, get_mirror, get_weights_folder
+from .facts import search_encoders
+from .options import complete_encoder_names
+from .output import (
+    NothingFound,
+    add_json_option,
+    format_entry,
+    format_list,
+    format_size,
+    print_json,
+    print_notes,
+    print_table,
+)
 
 DISTRIBUTION = "ssl-zoo"
 _ALWAYS = ("click", "filelock", "packaging", "rich")
@@ -73,10 +82,10 @@ _COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}
     "--access",
     "pattern",
     metavar="PATTERN",
-    shell_complete=encoder_names,
+    shell_complete=complete_encoder_names,
     help="Instead, ask the hosts of these encoders whether their weights are open, gated, gone or changed.",
 )
-@json_option
+@add_json_option
 def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
     """Check this installation, or with --access the hosts of weights.
 
@@ -93,7 +102,7 @@ def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
             raise click.UsageError("Got --access where no host may be asked (--offline or ZOO_OFFLINE).")
         _report_access(pattern, as_json=as_json)
         return
-    checks = chain(versions(), content(), caches(), network(offline=offline))
+    checks = chain(check_versions(), check_content(), check_caches(), check_network(offline=offline))
     found: list[Check] = []
     if as_json:
         found = list(checks)
@@ -103,17 +112,17 @@ def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
         for topic, members in groupby(checks, key=lambda check: check.topic):
             click.echo(("\n" if found else "") + click.style(topic.capitalize(), bold=True))
             for check in members:
-                text = "\n".join(entry(check.name, _MARKS[check.status] + check.detail))
+                text = "\n".join(format_entry(check.name, _MARKS[check.status] + check.detail))
                 click.secho(text, fg=_COLOURS[check.status])
                 found.append(check)
     problems = [check.name for check in found if check.status == "problem"]
     if problems:
-        raise NothingFound(f"{counted(len(problems), 'problem')}: {', '.join(problems)}.")
+        raise NothingFound(f"{format_count(len(problems), 'problem')}: {', '.join(problems)}.")
     if not as_json:
         click.echo("\nNo problem found.")
 
 
-def versions() -> Iterator[Check]:
+def check_versions() -> Iterator[Check]:
     """Checks the zoo, its libraries and the extras they belong to."""
     from packaging.requirements import Requirement
 
@@ -146,9 +155,9 @@ def versions() -> Iterator[Check]:
                 yield Check("versions", library, "ok", version)
 
 
-def content() -> Iterator[Check]:
+def check_content() -> Iterator[Check]:
     """Checks the folders of content, and that every card and row in them can be read."""
-    from ..results.reading import damaged_files
+    from ..results.reading import find_damaged_files
 
     def checked(name: str, look: Callable[[], str]) -> Check:
         try:
@@ -157,7 +166,7 @@ def content() -> Iterator[Check]:
             return Check("content", name, "problem", str(error))
 
     def own_folder() -> str:
-        folder = user_folder()
+        folder = get_user_folder()
         if problem := _obstacle(folder, "ZOO_HOME"):
             raise StoreError(problem)
         return f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}"
@@ -165,20 +174,20 @@ def content() -> Iterator[Check]:
     for name in ("metadata", "results", "analysis"):
         yield checked(f"{name} folder", partial(_folder_of, name))
     yield checked("your own folder", own_folder)
-    cards = checked("cards", lambda: f"{len(catalogue()):,} read")
+    cards = checked("cards", lambda: f"{len(load_catalogue()):,} read")
     yield cards
     if cards.status == "ok":
-        if catalogue().left_out:
-            yield Check("content", "your own cards", "problem", " ".join(catalogue().left_out))
+        if load_catalogue().left_out:
+            yield Check("content", "your own cards", "problem", " ".join(load_catalogue().left_out))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             read = checked("results", _read_results)
         yield read
-        known = catalogue().left_out
+        known = load_catalogue().left_out
         left_out = dict.fromkeys(text for one in caught if (text := str(one.message)) not in known)
         if left_out:
             yield Check("content", "your own results", "problem", " ".join(left_out))
-    if damaged := damaged_files():
+    if damaged := find_damaged_files():
         detail = f"{', '.join(damaged)}: not as the checksums say; install ssl-zoo again"
         yield Check("content", "results intact", "problem", detail)
     else:
@@ -186,7 +195,7 @@ def content() -> Iterator[Check]:
 
 
 def _folder_of(name: str) -> str:
-    return str(content_folder(name))
+    return str(get_content_folder(name))
 
 
 def _read_results() -> str:
@@ -196,7 +205,7 @@ def _read_results() -> str:
 
     n_rows, n_errata = len(read_rows(with_unlisted=True)), len(errata())
     n_reported = sum(one.source != CARD for one in reported_numbers())
-    return f"{counted(n_rows, 'row')}, {n_errata} errata and {n_reported:,} reported numbers read"
+    return f"{format_count(n_rows, 'row')}, {n_errata} errata and {n_reported:,} reported numbers read"
 
 
 def _nearest(folder: Path) -> Path:
@@ -225,12 +234,12 @@ _OFFLINE = "ZOO_OFFLINE"
 _HOST_TIMEOUT_S = 4.0
 
 
-def caches() -> Iterator[Check]:
+def check_caches() -> Iterator[Check]:
     """Checks the folders of stored files: how much they take, and how much is free."""
-    yield _cache("zoo", "ZOO_CACHE", cache_folder)
-    yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
-    if place := mirror_place():
-        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_place(place)}: every load comes from there")
+    yield _cache("zoo", "ZOO_CACHE", get_cache_folder)
+    yield _cache("weights", "ZOO_CACHE or TORCH_HOME", get_weights_folder)
+    if place := get_mirror():
+        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{format_place(place)}: every load comes from there")
 
 
 def _cache(owner: str, variable: str, locate: Callable[[], Path]) -> Check:
@@ -243,17 +252,17 @@ def _cache(owner: str, variable: str, locate: Callable[[], Path]) -> Check:
         return Check("caches", name, "problem", obstacle)
     free = shutil.disk_usage(_nearest(folder)).free
     used = sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
-    detail = f"{folder}: {size(used)} used, {size(free)} free"
+    detail = f"{folder}: {format_size(used)} used, {format_size(free)} free"
     if free < _LEAST_FREE_BYTES:
         return Check("caches", name, "warning", f"{detail}; too little for large weights")
     return Check("caches", name, "ok", detail)
 
 
-def network(*, offline: bool) -> Iterator[Check]:
+def check_network(*, offline: bool) -> Iterator[Check]:
     """Checks proxies, and whether the hosts that the cards name answer."""
     for variable in (*_PROXIES, "HF_HUB_OFFLINE"):
         if os.environ.get(variable):
-            yield Check("network", variable, "ok", without_password(os.environ[variable]))
+            yield Check("network", variable, "ok", strip_password(os.environ[variable]))
     stated = os.environ.get(_OFFLINE, "").strip()
     if stated.casefold() not in (*ON, *OFF):
         yield Check("network", _OFFLINE, "warning", f"{stated!r} is taken for yes, expected 1 or 0")
@@ -261,15 +270,17 @@ def network(*, offline: bool) -> Iterator[Check]:
         yield Check("network", "hosts", "ok", f"not asked (--offline or {_OFFLINE})")
         return
     users: Counter[str] = Counter()  # encoders with weights on each host
-    for card in catalogue().values():
+    for card in load_catalogue().values():
         places = {card.weights.url, *card.weights.mirrors, *card.weights.companions}
-        users.update({str(host_of(place)) for place in places if not isinstance(place, Missing) and host_of(place)})
-    reasons = unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
+        users.update(
+            {str(parse_host(place)) for place in places if not isinstance(place, Missing) and parse_host(place)}
+        )
+    reasons = find_unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
     for host, n in users.most_common():
         reason = reasons.get(f"https://{host}/")
         said = "answers" if reason is None else f"does not answer: {reason}"
         yield Check(
-            "network", host, "ok" if reason is None else "warning", f"weights of {counted(n, 'encoder')}; {said}"
+            "network", host, "ok" if reason is None else "warning", f"weights of {format_count(n, 'encoder')}; {said}"
         )
 
 
@@ -287,7 +298,7 @@ _FITS: dict[str, tuple[str, ...]] = {  # what a card says, and what its host may
 
 def _report_access(pattern: str, *, as_json: bool) -> None:
     """Asks the host of every place of the cards that the pattern matches, and prints what was answered."""
-    names, cards = matching([pattern]), catalogue()
+    names, cards = search_encoders([pattern]), load_catalogue()
     if not names:
         raise NothingFound(f"No encoder has a name like {pattern!r}.")
     places = {name: list(_places(cards[name])) for name in names}  # role, what is recorded, what the card says
@@ -301,7 +312,7 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
             records[name].append(
                 {
                     "file": role,
-                    "place": shown(recorded.place),
+                    "place": format_location(recorded.place),
                     "access": answer.access,
                     "card_says": says or None,
                     "agrees": None if answer.access == "unreachable" else answer.access in fitting,
@@ -323,7 +334,7 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
     else:
         rows = []
         for name, one in every:
-            amount = "" if one["size_bytes"] is None else size(one["size_bytes"])
+            amount = "" if one["size_bytes"] is None else format_size(one["size_bytes"])
             says = "agrees" if one["agrees"] else one["card_says"] or "nothing"
             rows.append([name, one["file"], one["access"], says, amount, one["place"], one["detail"] or ""])
         print_table(["encoder", "file", "access", "card", "size", "place", "answer"], rows, right=[4])
@@ -333,16 +344,16 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
     parts = []
     for verdict, what in ((False, "not as the card says"), (None, "not known, a host could not be asked")):
         among = list(dict.fromkeys(name for name, one in every if one["agrees"] is verdict))
-        parts += [f"{what}: {listed(among, 10)}"] * bool(among)
+        parts += [f"{what}: {format_list(among, 10)}"] * bool(among)
     if parts:
         raise NothingFound(f"Access is {'; '.join(parts)}.")
 
 
 def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
     """Every place of a card's files, each repository of the Hub once: role, what is recorded, what the card says."""
-    from ..weights.access import Recorded, located
-    from ..weights.lock import known
-    from ..weights.store import recorded_name
+    from ..weights.access import RecordedFile, resolve_location
+    from ..weights.lock import find_locked_file
+    from ..weights.store import format_recorded_name
 
     def text(fact: Any) -> str:
         return "" if isinstance(fact, Missing) else str(fact)
@@ -358,7 +369,7 @@ def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
         if isinstance(place, Missing):
             continue
         try:
-            found = located(place)
+            found = resolve_location(place)
             is_on_hub = found.kind == "hub"  # a name of timm and its repository on the Hub are one
             identity: object = (found.repository, found.filenames[0]) if is_on_hub else found.url or found.path
         except ZooError:  # asking will say why
@@ -366,23 +377,23 @@ def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
         if identity in seen or (role == "authors' copy" and not is_on_hub):  # a page says nothing of a file
             continue
         seen.add(identity)
-        locked = known(recorded_name(place))
+        locked = find_locked_file(format_recorded_name(place))
         sha256, revision, n_bytes = "", "", None
         if role == "weights":
             sha256, revision = text(weights.sha256), text(weights.revision)
             n_bytes = None if isinstance(weights.size_bytes, Missing) else weights.size_bytes
         if locked:
             sha256, n_bytes = sha256 or locked.sha256, locked.size_bytes if n_bytes is None else n_bytes
-        yield role, Recorded(place=place, revision=revision, sha256=sha256, size_bytes=n_bytes), expected
+        yield role, RecordedFile(place=place, revision=revision, sha256=sha256, size_bytes=n_bytes), expected
 
 
 def _answers(questions: set[Any]) -> dict[Any, Any]:
     """What the hosts answer, by what is recorded of a place."""
-    from ..progress import Bar
+    from ..progress import ProgressBar
     from ..weights.access import ask
 
     ordered = sorted(questions, key=lambda one: str(one.place))
-    bar, answers = Bar("places"), {}
+    bar, answers = ProgressBar("places"), {}
     bar.start("asking", len(ordered), 0)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, counted
-from ..files import local_folder
-from .measure_options import featurising, source_options
-from .options import ARGUMENTS, refuse_idle, with_options
-from .output import listed, print_json, print_notes
+from ..errors import QueryError, format_count
+from ..files import parse_local_folder
+from .measure_options import build_featurising, select_source_options
+from .options import ARGUMENTS, add_options, reject_unused_options
+from .output import format_list, print_json, print_notes
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..evaluation.many import ManyMeasured
+    from ..evaluation.many_encoders import ManyEncodersReport
     from ..execution.executor import Executor, Resources
-    from ..execution.journal import Asked, Journal
-    from ..features.items import Setting
+    from ..execution.journal import Journal, RunSpec
     from ..features.running import RunReport
-    from ..storage import Place
+    from ..features.work_items import FeatureRunSettings
+    from ..storage import Location
 
 _SPLITS = ("train", "val", "both")
 
@@ -93,17 +93,17 @@ OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
 
 
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--to``, ``--on``, ``--part``, ``--cpus-each``, ``--gpus-each``, ``--store`` and ``--mixed-versions``.
 
-    The command gets them by the names of :data:`ENGINE_NAMES` in its ``**options``, from which :func:`engine_of` makes
-    an :class:`Engine`.
+    The command gets them by the names of :data:`ENGINE_NAMES` in its ``**options``, from which :func:`build_engine`
+    makes an :class:`EngineOptions`.
     """
-    return with_options(command, (PLACE_OPTION, *PROCESS_OPTIONS, *_NUMBER_OPTIONS))
+    return add_options(command, (PLACE_OPTION, *PROCESS_OPTIONS, *_NUMBER_OPTIONS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class EngineOptions:
     """Where features go, and the workers that compute them, as the options say."""
 
     where: str | Path  # a folder, or an address
@@ -117,7 +117,7 @@ class Engine:
     @property
     def folder(self) -> Path | None:
         """The folder that features go to; None if it is an address."""
-        return self.where if isinstance(self.where, Path) else local_folder(self.where)
+        return self.where if isinstance(self.where, Path) else parse_local_folder(self.where)
 
     @property
     def is_used(self) -> bool:
@@ -128,13 +128,13 @@ class Engine:
         return self.on is not None or self.part is not None or self.folder is None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Location:
         """The place of the features; QueryError if there is none of this name."""
-        from ..storage import place_at
+        from ..storage import resolve_place
 
-        return place_at(self.where)
+        return resolve_place(self.where)
 
-    def writable_place(self) -> Place:
+    def writable_place(self) -> Location:
         """The place, in which a file can be written; refused before anything is computed."""
         from ..storage import require_writable
 
@@ -164,7 +164,7 @@ class Engine:
     @contextmanager
     def executor(self, device: str | None = None) -> Iterator[Executor]:
         """The workers, which end with the block."""
-        from ..execution.opening import open_executor
+        from ..execution.opening_executors import open_executor
 
         with closing(
             open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)
@@ -172,38 +172,40 @@ class Engine:
             yield workers
 
 
-def engine_of(options: dict[str, Any]) -> Engine:
+def build_engine(options: dict[str, Any]) -> EngineOptions:
     """Takes the engine's options out of those of a verb; refuses those without effect.
 
     ``skip_corrupt`` becomes True or False: by default images that cannot be read are left out where an engine is used.
     """
-    from ..evaluation.evaluating import evaluations_folder
+    from ..evaluation.evaluating import get_evaluations_folder
 
     own = {name: options.pop(name) for name in ENGINE_NAMES}
-    engine = Engine(where=own.pop("root") or evaluations_folder(), **own)
+    engine = EngineOptions(where=own.pop("root") or get_evaluations_folder(), **own)
     if not engine.is_used:
-        refuse_idle(OF_WORKERS, "this process computes by itself", remedy=", or add --on")
+        reject_unused_options(OF_WORKERS, "this process computes by itself", remedy=", or add --on")
     if options.get("skip_corrupt", False) is None:
         options["skip_corrupt"] = engine.is_used
     return engine
 
 
-def setting_of(images: str | list[str], data: ImageData, options: Mapping[str, Any], engine: Engine) -> Setting:
+def build_setting(
+    images: str | list[str], data: ImageData, options: Mapping[str, Any], engine: EngineOptions
+) -> FeatureRunSettings:
     """What all items of a run have in common, from the arguments of a verb that has them all."""
-    from ..datasets.opening import open_any_images
-    from ..features.items import Setting
+    from ..datasets.sources import open_any_images
+    from ..features.work_items import FeatureRunSettings
 
     parts = ("all",) if data.is_whole else ("train", "val")
-    return Setting(
-        source=partial(open_any_images, images, is_new=data.is_whole, **source_options(dict(options))),
+    return FeatureRunSettings(
+        source=partial(open_any_images, images, is_new=data.is_whole, **select_source_options(dict(options))),
         place=str(engine.where),
         fingerprints={part: getattr(data, part).fingerprint for part in parts},
-        how=featurising(dict(options)),
+        how=build_featurising(dict(options)),
         stored=engine.stored,
     )
 
 
-def command_again(*images: str) -> tuple[str, ...]:
+def rebuild_command(*images: str) -> tuple[str, ...]:
     """The verb and arguments of the running command without place and engine; a path to the images is absolute."""
     context = click.get_current_context()
     found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
@@ -219,7 +221,9 @@ def command_again(*images: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Iterator[tuple[Executor, Journal]]:
+def open_recorded_run(
+    engine: EngineOptions, asked: RunSpec, device: str | None = None
+) -> Iterator[tuple[Executor, Journal]]:
     """Workers and the journal of a run; both end with the block. What is odd about the record is told then."""
     from ..execution.journal import Journal
 
@@ -239,14 +243,14 @@ def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Ite
     print_notes(note for note in (journal.clock_note, problem) if note)
 
 
-def report_notes(report: RunReport, engine: Engine) -> list[str]:
+def list_report_notes(report: RunReport, engine: EngineOptions) -> list[str]:
     """Sentences on what was odd in a run, and on what is left."""
     counts = (
         (report.n_retried, "done again after a failure"),
         (report.n_nondeterministic, "of which two workers made different features; one of the two is used"),
         (report.n_halved, "computed in smaller batches: the memory was too small"),
     )
-    notes = [f"{counted(n, 'item')} {what}" for n, what in counts if n]
+    notes = [f"{format_count(n, 'item')} {what}" for n, what in counts if n]
     if notes:
         notes.append(f"what and why: zoo runs why {engine.where} {report.run}")
     if report.incomplete and not report.failures:
@@ -255,7 +259,9 @@ def report_notes(report: RunReport, engine: Engine) -> list[str]:
     return notes
 
 
-def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *, as_json: bool, key: str) -> None:
+def report_many(
+    done: ManyEncodersReport, found: list[dict[str, Any]], engine: EngineOptions, *, as_json: bool, key: str
+) -> None:
     """Tells what failed of measuring many encoders, and what is left; as JSON with the documents under ``key``."""
     for name, failure in done.failed.items():
         click.echo(f"{name}: {failure.text}", err=True)
@@ -265,10 +271,10 @@ def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *
         run |= {} if done.features is None else done.features.as_dict()
         print_json({key: found, "failed": failed, "open": done.still_open, "run": run})
         return
-    notes = [] if done.features is None else report_notes(done.features, engine)
+    notes = [] if done.features is None else list_report_notes(done.features, engine)
     if done.still_open:
         notes.append(
-            f"waiting for other parts of the work: {listed(done.still_open, 3)}; go on with: zoo runs resume "
+            f"waiting for other parts of the work: {format_list(done.still_open, 3)}; go on with: zoo runs resume "
             f"{engine.where} {done.name}"
         )
     print_notes(notes)

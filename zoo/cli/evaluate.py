@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..errors import QueryError, ZooError
 from .engine_options import (
-    Engine,
-    command_again,
-    engine_of,
-    engine_options,
-    recorded_run,
+    EngineOptions,
+    add_engine_options,
+    build_engine,
+    build_setting,
+    open_recorded_run,
+    rebuild_command,
+    report_many,
     require_measured,
-    setting_of,
-    tell_many,
 )
 from .evaluation_output import (
-    describe_numbers,
-    document_of,
-    evaluation_page,
-    kept_document,
+    build_evaluation_document,
+    build_probe_document,
+    build_regression_document,
+    build_risk_document,
+    build_tagging_document,
     print_evaluation,
     print_many,
     print_measured,
     print_risk,
-    risk_document,
-    tag_document,
+    render_evaluation_page,
 )
 from .measure_options import (
     DEVICE_OPTION,
@@ -42,32 +42,32 @@ from .measure_options import (
     PART_OPTIONS,
     PROBE_OPTIONS,
     SETTING_OPTIONS,
-    about_images,
-    as_number,
-    copies_document,
-    copies_notes,
-    featurising,
-    groups_document,
-    groups_notes,
-    image_options,
-    opened,
-    recording,
-    recording_options,
-    refuse_idle_source,
+    add_image_options,
+    add_recording_options,
+    build_copies_document,
+    build_featurising,
+    build_groups_document,
+    build_request,
+    describe_images,
+    list_copies_notes,
+    list_groups_notes,
+    open_labelled_images,
+    parse_number,
+    record_measured_rows,
     refuse_other_images,
-    request_of,
+    reject_unused_source,
+    require_images_exist,
     require_page_at,
-    there,
 )
-from .options import encoder_names, given_options, refuse_idle, with_options
-from .output import json_option, print_json, print_notes, say, wrapped
+from .options import add_options, complete_encoder_names, get_given_options, reject_unused_options
+from .output import add_json_option, log_progress, print_json, print_notes, wrap_text
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.evaluating import Evaluation, Request
-    from ..evaluation.keeping import Kept
+    from ..evaluation.multilabel import TagEvaluation
+    from ..evaluation.refit import RefittedProbe
     from ..evaluation.regression import RegressionEvaluation
-    from ..evaluation.tagging import TagEvaluation
     from ..looking.mistakes import Mistakes
 
 _EVALUATE_EXAMPLES = """\b
@@ -104,21 +104,21 @@ _SAVING = (
 
 
 @click.command("evaluate", epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES", callback=there)
-@image_options
-@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS, *PAGE_OPTIONS]))
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
+@add_image_options
+@(lambda command: add_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS, *PAGE_OPTIONS]))
 @click.option("--decompose", is_flag=True, help="Also the components of the full-shot error (Algorithm 1).")
 @click.option(
     "--supervised",
     metavar="NAME|PERCENT",
-    shell_complete=encoder_names,
+    shell_complete=complete_encoder_names,
     help="Supervised twin, or its training error: separates approximation from usability.",
 )
-@engine_options
-@(lambda command: with_options(command, _SAVING))
-@recording_options
-@json_option
+@add_engine_options
+@(lambda command: add_options(command, _SAVING))
+@add_recording_options
+@add_json_option
 def evaluate_command(
     names: tuple[str, ...],
     images: str,
@@ -151,41 +151,43 @@ def evaluate_command(
     complete. They write the rows to NAME/rows beside the features, and this process adds them to your results.
     """
     if not decompose:
-        refuse_idle(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
-    refuse_idle_source(record=record)
+        reject_unused_options(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
+    reject_unused_source(record=record)
     if saved is None:
-        refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
+        reject_unused_options(("exports",), "no probe is kept", remedy=", or add --save DIR")
     require_page_at(page)
-    engine = engine_of(options)
+    engine = build_engine(options)
     by_workers = engine.is_used or engine.stored != "float32"
-    given = given_options()
+    given = get_given_options()
     if by_workers and (idle := [given[name] for name in ("judged", "saved", "exports", "page") if name in given]):
         raise QueryError(
             f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
             "with it and the same --to, but without --on, --part and --store."
         )
-    from ..features.items import path_part
+    from ..features.work_items import format_path_part
 
-    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
-    pages = {} if page is None else {name: page.with_stem(f"{page.stem}-{path_part(name)}") for name in ids}
+    pages = {} if page is None else {name: page.with_stem(f"{page.stem}-{format_path_part(name)}") for name in ids}
     if page is not None and len(ids) == 1:
         pages = {ids[0]: page}
-    request = request_of(options, decompose=decompose)
-    data = opened(images, options, takes_numbers=True)
+    request = build_request(options, decompose=decompose)
+    data = open_labelled_images(images, options, takes_numbers=True)
     if data.train.target:
-        refuse_idle(NOT_FOR_NUMBERS, f"{data.name!r} has numbers for labels, and ridge regression to them")
+        reject_unused_options(NOT_FOR_NUMBERS, f"{data.name!r} has numbers for labels, and ridge regression to them")
     if data.train.tags:
-        refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
+        reject_unused_options(
+            NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels"
+        )
     if record:
         refuse_other_images(data, with_probes=True)
-    of_images, notes = about_images(data, has_intervals=True)
+    of_images, notes = describe_images(data, has_intervals=True)
     del of_images["copies"], of_images["groups"]  # which the documents have
     found: list[dict[str, Any]] = []
     problems: list[str] = []
 
     def add(document: dict[str, Any], rows: Any) -> None:
-        recorded = recording(rows) if record else None
+        recorded = record_measured_rows(rows) if record else None
         problem = recorded.problem if recorded else ""
         if problem:
             problems.append(f"{document['encoder']}: {problem}")
@@ -202,16 +204,16 @@ def evaluate_command(
             sys.stdout.flush()
         for one in done.measured:
             add(one.document | {"saved": None, "page": None, "mistakes": None}, lambda rows=one.rows: rows)
-        tell_many(done, found, engine, as_json=as_json, key="evaluations")
+        report_many(done, found, engine, as_json=as_json, key="evaluations")
         require_measured(problems, len(done.failed), len(ids))
         return
-    twin: Any = as_number(supervised)
+    twin: Any = parse_number(supervised)
     if supervised is not None and twin is None:
         twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
     request, failed = replace(request, supervised=twin), list[dict[str, str]]()
-    from ..evaluation.evaluating import rows_of_evaluation
+    from ..evaluation.evaluating import make_evaluation_rows
+    from ..evaluation.multilabel import TagEvaluation, make_tag_rows
     from ..evaluation.regression import RegressionEvaluation, make_number_rows
-    from ..evaluation.tagging import TagEvaluation, rows_of_tags
 
     for name in ids:
         try:
@@ -226,17 +228,17 @@ def evaluate_command(
             failed.append({"encoder": name, "error": str(error)})
             click.echo(f"{name}: {error}", err=True)
             continue
-        document = described(measured, kept)
+        document = build_encoder_document(measured, kept)
         if not as_json:  # before anything can go wrong with the results
-            from ..datasets.notes import size_notes
+            from ..datasets.notes import describe_small_images
 
-            sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
+            sizes = describe_small_images(data.train, encoder=name, px=load_catalogue()[name].preprocess.crop_px)
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
-                click.echo(wrapped(f"Saved the probe to {where}; predict images with: zoo predict {where} IMAGES"))
+                click.echo(wrap_text(f"Saved the probe to {where}; predict images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        kinds: dict[type, Any] = {TagEvaluation: rows_of_tags, RegressionEvaluation: make_number_rows}
-        to_rows = kinds.get(type(measured), rows_of_evaluation)
+        kinds: dict[type, Any] = {TagEvaluation: make_tag_rows, RegressionEvaluation: make_number_rows}
+        to_rows = kinds.get(type(measured), make_evaluation_rows)
         more: dict[str, Any] = {
             "saved": None if where is None else str(where),
             "page": str(pages[name]) if pages else None,
@@ -247,7 +249,7 @@ def evaluate_command(
             from ..looking.pages import write_page
 
             shown = None if hides_images else {"train": data.train, "val": data.val}
-            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
+            write_page(render_evaluation_page(document, mistakes, shown, notes), pages[name])
             if not as_json:
                 click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
     if as_json:
@@ -259,16 +261,18 @@ NOT_FOR_NUMBERS = ("neighbours", "probe", "protocol", "decompose", "page")
 NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
 
-def described(found: Evaluation | TagEvaluation | RegressionEvaluation, kept: Kept | None = None) -> dict[str, Any]:
+def build_encoder_document(
+    found: Evaluation | TagEvaluation | RegressionEvaluation, kept: RefittedProbe | None = None
+) -> dict[str, Any]:
     """What was measured of an encoder as JSON."""
+    from ..evaluation.multilabel import TagEvaluation
     from ..evaluation.regression import RegressionEvaluation
-    from ..evaluation.tagging import TagEvaluation
 
     if isinstance(found, RegressionEvaluation):
-        return describe_numbers(found)
+        return build_regression_document(found)
     if isinstance(found, TagEvaluation):
-        return tag_document(found)
-    return document_of(found) | {"metrics": None if kept is None else kept_document(kept)}
+        return build_tagging_document(found)
+    return build_evaluation_document(found) | {"metrics": None if kept is None else build_probe_document(kept)}
 
 
 def _by_workers(
@@ -278,75 +282,79 @@ def _by_workers(
     source: str,
     data: ImageData,
     request: Request,
-    engine: Engine,
+    engine: EngineOptions,
     options: dict[str, Any],
 ) -> Any:
     """Measures encoders item by item, with a record of the run."""
     from ..evaluation.evaluating import PARTS
-    from ..evaluation.many import Measuring, evaluate_many
-    from ..features.running import asked_for
-    from ..progress import Bar
+    from ..evaluation.many_encoders import MeasurementSpec, evaluate_many
+    from ..features.running import build_run_spec
+    from ..progress import ProgressBar
 
-    known = as_number(supervised)
-    measuring = Measuring(
-        setting=setting_of(images, data, options, engine),
+    known = parse_number(supervised)
+    measuring = MeasurementSpec(
+        setting=build_setting(images, data, options, engine),
         request=replace(request, supervised=known),
-        twin=None if supervised is None or known is not None else catalogue().id_of(supervised),
-        describe=described,
+        twin=None if supervised is None or known is not None else load_catalogue().id_of(supervised),
+        describe=build_encoder_document,
         source=source,
     )
     resources = engine.resources(options["device"])
-    ask = partial(asked_for, measuring.setting, data=data, resources=resources)
-    asked = ask(names=ids, parts=PARTS, verb="evaluate", command=command_again(images), more=measuring.asked)
+    ask = partial(build_run_spec, measuring.setting, data=data, resources=resources)
+    asked = ask(names=ids, parts=PARTS, verb="evaluate", command=rebuild_command(images), more=measuring.asked)
     if measuring.twin is not None and measuring.twin not in ids:
         of_twin = ask(names=[measuring.twin], parts=("train",))
         asked = replace(asked, features=(*asked.features, *of_twin.features))
-    with recorded_run(engine, asked, options["device"]) as (workers, journal):
-        return evaluate_many(measuring, ids, data, workers, journal, Bar("images"), resources=resources)
+    with open_recorded_run(engine, asked, options["device"]) as (workers, journal):
+        return evaluate_many(measuring, ids, data, workers, journal, ProgressBar("images"), resources=resources)
 
 
 def _folders_to_save(ids: list[str], saved: Path | None, exports: tuple[str, ...]) -> dict[str, Path]:
     """Where the probe of each encoder goes; refuses what is in the way before anything is computed."""
     if saved is None:
         return {}
-    from ..evaluation.evaluating import runs_folder
+    from ..evaluation.evaluating import get_runs_folder
     from ..evaluation.saved_probes import require_exporters, require_place
 
-    folders = {name: saved if len(ids) == 1 else runs_folder(saved, name).parent for name in ids}
+    folders = {name: saved if len(ids) == 1 else get_runs_folder(saved, name).parent for name in ids}
     for name, folder in folders.items():
         require_place(folder, name)
     require_exporters(exports)
     return folders
 
 
-def _featurised(name: str, data: ImageData, engine: Engine, options: dict[str, Any], **parts: Any) -> dict[str, Any]:
+def _featurised(
+    name: str, data: ImageData, engine: EngineOptions, options: dict[str, Any], **parts: Any
+) -> dict[str, Any]:
     from ..evaluation.evaluating import featurise_data
-    from ..progress import Bar
+    from ..progress import ProgressBar
 
     assert engine.folder is not None
-    say(f"{name}: features of {data.name}")
-    how = featurising(options)
-    return featurise_data(name, data, root=engine.folder, how=how, progress=lambda part: Bar("images"), **parts)
+    log_progress(f"{name}: features of {data.name}")
+    how = build_featurising(options)
+    return featurise_data(name, data, root=engine.folder, how=how, progress=lambda part: ProgressBar("images"), **parts)
 
 
 def _measured(
-    name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_probe: bool
-) -> tuple[Evaluation | TagEvaluation | RegressionEvaluation, Kept | None]:
+    name: str, data: ImageData, engine: EngineOptions, options: dict[str, Any], request: Request, *, wants_probe: bool
+) -> tuple[Evaluation | TagEvaluation | RegressionEvaluation, RefittedProbe | None]:
     """What was measured of one encoder, and the probe with its metrics if it is wanted (of tags they always are)."""
-    from ..choosing.contending import complete_race
-    from ..evaluation.evaluating import evaluate, runs_folder
-    from ..evaluation.keeping import keep_probe
+    from ..choosing.candidates import complete_race
+    from ..evaluation.evaluating import evaluate, get_runs_folder
+    from ..evaluation.multilabel import evaluate_tags
+    from ..evaluation.refit import keep_probe
     from ..evaluation.regression import evaluate_numbers
-    from ..evaluation.tagging import evaluate_tags
-    from ..progress import Bar
+    from ..progress import ProgressBar
 
     def tell(text: str) -> None:
-        say(f"{name}: {text}")
+        log_progress(f"{name}: {text}")
 
     assert engine.folder is not None
-    how = featurising(options)
+    how = build_featurising(options)
     if not how.skip_corrupt:  # which no race does
-        complete_race(name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: Bar("images"))
+        complete_race(
+            name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: ProgressBar("images")
+        )
     features = _featurised(name, data, engine, options)
     train, test = features["train"], features["val"]
     if data.train.target:
@@ -355,30 +363,30 @@ def _measured(
     if data.train.tags:
         tagged = evaluate_tags(train, test, request, tell=tell)
         return tagged, tagged.kept
-    cache = runs_folder(engine.folder, name)
-    found = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
+    cache = get_runs_folder(engine.folder, name)
+    found = evaluate(train, test, request, card=load_catalogue()[name], cache=cache, tell=tell)
     if not wants_probe:
         return found, None
     tell("the probe with all labels again, and its metrics")
     return found, keep_probe(found, request, cache=cache)
 
 
-def _mistakes(measured: Any, kept: Kept, request: Request) -> Mistakes:
-    from ..evaluation.tagging import TagEvaluation
+def _mistakes(measured: Any, kept: RefittedProbe, request: Request) -> Mistakes:
+    from ..evaluation.multilabel import TagEvaluation
     from ..looking.mistakes import mistakes_of
 
-    say(f"{measured.train.origin.encoder}: its mistakes")
+    log_progress(f"{measured.train.origin.encoder}: its mistakes")
     protocol = measured.protocol if isinstance(measured, TagEvaluation) else measured.protocols.errors
     train, test = measured.train, measured.test
     return mistakes_of(train, test, kept.probe, protocol=protocol, device=request.device, seed=request.seed)
 
 
-def _saved(kept: Kept, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:
-    from ..evaluation.classification import Classification, confusion_figure
+def _saved(kept: RefittedProbe, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:
+    from ..evaluation.classification import ClassificationMetrics, make_confusion_figure
     from ..evaluation.saved_probes import save_probe
 
     metrics = kept.metrics
-    figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
+    figures = [make_confusion_figure(metrics)] if isinstance(metrics, ClassificationMetrics) else []
     probe = replace(kept.probe, scale=data.train.reading.scale, background=data.train.reading.background)
     return save_probe(probe, folder, figures=figures, export=exports)
 
@@ -393,8 +401,8 @@ Example:
 @click.command("probe", epilog=_PROBE_EXAMPLES)
 @click.argument("train", metavar="TRAIN")
 @click.argument("test", metavar="TEST")
-@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, DEVICE_OPTION]))
-@json_option
+@(lambda command: add_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, DEVICE_OPTION]))
+@add_json_option
 def probe_command(train: str, test: str, as_json: bool, **options: Any) -> None:
     """Train tuned linear probes on features.
 
@@ -404,12 +412,14 @@ def probe_command(train: str, test: str, as_json: bool, **options: Any) -> None:
     from ..evaluation.evaluating import evaluate
     from ..features import load_features
 
-    found = evaluate(load_features(train), load_features(test), request_of(options, decompose=False), tell=say)
+    found = evaluate(
+        load_features(train), load_features(test), build_request(options, decompose=False), tell=log_progress
+    )
     if as_json:
-        print_json(document_of(found))
+        print_json(build_evaluation_document(found))
     else:
-        notes = copies_notes(found.copies) + groups_notes(found.groups, has_intervals=True)
-        print_evaluation(document_of(found), notes)
+        notes = list_copies_notes(found.copies) + list_groups_notes(found.groups, has_intervals=True)
+        print_evaluation(build_evaluation_document(found), notes)
 
 
 _DECOMPOSE_EXAMPLES = """\b
@@ -421,13 +431,13 @@ Example:
 @click.command("decompose", epilog=_DECOMPOSE_EXAMPLES)
 @click.argument("train", metavar="TRAIN")
 @click.argument("test", metavar="TEST")
-@(lambda command: with_options(command, [*PROBE_OPTIONS, *PART_OPTIONS, DEVICE_OPTION]))
+@(lambda command: add_options(command, [*PROBE_OPTIONS, *PART_OPTIONS, DEVICE_OPTION]))
 @click.option(
     "--supervised",
     metavar="FOLDER|PERCENT",
     help="Features of the supervised twin on the training images, or its training error.",
 )
-@json_option
+@add_json_option
 def decompose_command(train: str, test: str, supervised: str | None, as_json: bool, **options: Any) -> None:
     """Show the components of the full-shot error.
 
@@ -435,25 +445,25 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
     (or addresses) of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of
     images that are new to it.
     """
-    from ..datasets.images import copies_of, shared_groups
-    from ..evaluation.evaluating import decomposed, evaluations_folder, runs_folder
+    from ..datasets.images import count_copies, count_shared_groups
+    from ..evaluation.evaluating import evaluate_decomposition, get_evaluations_folder, get_runs_folder
     from ..features import load_features
 
     of_train, of_test = load_features(train), load_features(test)
-    twin: Any = as_number(supervised)
+    twin: Any = parse_number(supervised)
     if supervised is not None and twin is None:
         twin = load_features(supervised)
-    request = request_of(options, decompose=True, supervised=twin)
+    request = build_request(options, decompose=True, supervised=twin)
     name = of_train.origin.encoder
-    card = catalogue()[name] if name in catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
-    kept = runs_folder(evaluations_folder(), name)
-    report = decomposed(of_train, of_test, request, card=card, cache=kept, tell=say)
-    copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
-    groups = shared_groups(of_train.groups, of_test.groups)
-    risk = risk_document(report)
+    card = load_catalogue()[name] if name in load_catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
+    kept = get_runs_folder(get_evaluations_folder(), name)
+    report = evaluate_decomposition(of_train, of_test, request, card=card, cache=kept, tell=log_progress)
+    copies = count_copies(of_train.contents, of_train.y, of_test.contents, of_test.y)
+    groups = count_shared_groups(of_train.groups, of_test.groups)
+    risk = build_risk_document(report)
     if as_json:
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk}
-        print_json(document | {"copies": copies_document(copies), "groups": groups_document(groups)})
+        print_json(document | {"copies": build_copies_document(copies), "groups": build_groups_document(groups)})
     else:
         print_risk(report.encoder, risk)
-        print_notes(copies_notes(copies) + groups_notes(groups, has_intervals=True))
+        print_notes(list_copies_notes(copies) + list_groups_notes(groups, has_intervals=True))

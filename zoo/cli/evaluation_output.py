@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.schema import Missing
-from ..errors import ZooError, counted, spanned
-from .measure_options import copies_document, groups_document, skipped_notes
-from .output import print_notes, print_table, wrapped
+from ..errors import ZooError, format_count, format_range
+from .measure_options import build_copies_document, build_groups_document, list_skipped_notes
+from .output import print_notes, print_table, wrap_text
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
-    from ..evaluation.classification import Classification, ClassResult, Tagging
+    from ..evaluation.classification import ClassificationMetrics, ClassResult, TaggingMetrics
     from ..evaluation.evaluating import Evaluation
-    from ..evaluation.keeping import Kept
     from ..evaluation.measuring import ProbeRun, SettingResult
-    from ..evaluation.regression import Regression, RegressionEvaluation
+    from ..evaluation.multilabel import TagEvaluation
+    from ..evaluation.refit import RefittedProbe
+    from ..evaluation.regression import RegressionEvaluation, RegressionMetrics
     from ..evaluation.risk import RiskReport
-    from ..evaluation.tagging import TagEvaluation
     from ..features import Features
     from ..looking.mistakes import Mistakes
 
@@ -42,7 +42,7 @@ PARTS = {
 # --- errors and components -------------------------------------------------------------------------------------------
 
 
-def error_table(found: Document) -> tuple[list[str], list[list[str]]]:
+def build_error_table(found: Document) -> tuple[list[str], list[list[str]]]:
     """Headers and rows of the errors by label setting of a document."""
     has_law = any(one["predicted"] for one in found["errors"])
     rows = []
@@ -58,19 +58,19 @@ def error_table(found: Document) -> tuple[list[str], list[list[str]]]:
 
 def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
-    _print_title(found, counted(found["n_classes"], "class", "classes"))
+    _print_title(found, format_count(found["n_classes"], "class", "classes"))
     click.echo()
     has_law = any(one["predicted"] for one in found["errors"])
-    headers, rows = error_table(found)
+    headers, rows = build_error_table(found)
     if rows:
         print_table(headers, rows, right=range(1, len(headers)))
     if found["decomposition"] is not None:
         print_risk(found["encoder"], found["decomposition"], is_last=False)
     law_notes = _print_law(found["law"])
-    important = [*_left_out(found["left_out"]), *_problems(found), *notes, *preparation_notes(found)]
+    important = [*_left_out(found["left_out"]), *_problems(found), *notes, *list_scaling_notes(found)]
     runs = [run for result in found["errors"] for run in result["runs"]]
     few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
-    n_tuning = spanned(f"{few[0]:,}", f"{few[-1]:,}") if few else ""
+    n_tuning = format_range(f"{few[0]:,}", f"{few[-1]:,}") if few else ""
     tuning = f"probes with few labels were tuned on {n_tuning} further training images"
     unit = "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes"
     more = [f"{unit}; protocol {found['protocol']}", *[tuning] * bool(few), *law_notes]
@@ -82,9 +82,9 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     print_notes([*([] if risk is None else _risk_notes(risk)), *important], more)
 
 
-def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()) -> str:
+def render_evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()) -> str:
     """A page of an evaluation: errors, the decomposition, and what the probe with all labels gets wrong."""
-    from ..looking.mistakes_page import page, sections_of
+    from ..looking.mistakes_page import build_mistake_sections, render_mistakes_page
 
     if "tags" in found:
         precision = found["metrics"]["metrics"]["tag_average_precision"]
@@ -96,14 +96,14 @@ def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Seq
             f"With all {found['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted wrongly: "
             f"{100 * wrong / mistakes.n_test:.1f} %."
         )
-        tables = [("Errors by number of labels, in percent of the test images", *error_table(found))]
+        tables = [("Errors by number of labels, in percent of the test images", *build_error_table(found))]
         if (risk := found["decomposition"]) is not None:
-            tables.append(("Components of the full-shot error, in percentage points", *risk_table(risk)))
+            tables.append(("Components of the full-shot error, in percentage points", *build_risk_table(risk)))
             notes = [*_risk_notes(risk), *notes]
-    return page(
+    return render_mistakes_page(
         f"What {found['encoder']} gets wrong on {found['dataset']}",
         [answer],
-        sections_of(mistakes, images),
+        build_mistake_sections(mistakes, images),
         tables=tables,
         notes=[*mistakes.notes, *notes],
         facts=f"Linear probe {found['protocol']}; 95 % intervals over images and seeds.",
@@ -113,8 +113,8 @@ def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Seq
 def _print_title(found: Document, labels: str) -> None:
     click.echo(
         click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
-        + f": {found['n_train']:,} training and {counted(found['n_test'], 'test image')}, {labels}, "
-        + counted(found["dim"], "dimension")
+        + f": {found['n_train']:,} training and {format_count(found['n_test'], 'test image')}, {labels}, "
+        + format_count(found["dim"], "dimension")
     )
 
 
@@ -124,10 +124,10 @@ def _problems(found: Document) -> list[str]:
     runs = [run for result in _results_in(found) for run in result["runs"]]
     n_open = sum(run["report"].get("converged") is False for run in runs) + len(found.get("not_converged", ()))
     if n_open:
-        notes.append(f"{counted(n_open, 'probe')} did not converge; see their reports with --json")
+        notes.append(f"{format_count(n_open, 'probe')} did not converge; see their reports with --json")
     if not_kept := found.get("not_kept"):
-        notes.append(f"{counted(len(not_kept), 'measured probe')} could not be stored: {not_kept[0]}")
-    return notes + skipped_notes([f"{part}: {one}" for part, images in found["skipped"].items() for one in images])
+        notes.append(f"{format_count(len(not_kept), 'measured probe')} could not be stored: {not_kept[0]}")
+    return notes + list_skipped_notes([f"{part}: {one}" for part, images in found["skipped"].items() for one in images])
 
 
 def _left_out(left_out: Mapping[str, str]) -> list[str]:
@@ -137,7 +137,7 @@ def _left_out(left_out: Mapping[str, str]) -> list[str]:
 _TELLING_POINTS = 2.0  # between the tuning errors of features as prepared and as they are
 
 
-def preparation_notes(found: Document) -> list[str]:
+def list_scaling_notes(found: Document) -> list[str]:
     """A note on the label settings whose tuning error is much lower as tuned than of the features as they are, if any.
 
     It claims no gain: the lowest of several errors on the same rows is lower in noise, too.
@@ -170,7 +170,7 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
     what = first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders"
     click.echo(
         click.style(f"\n{what} on {first['dataset']}", bold=True)
-        + f": {first['n_train']:,} training and {counted(first['n_test'], 'test image')}\n"
+        + f": {first['n_train']:,} training and {format_count(first['n_test'], 'test image')}\n"
     )
     errors = []
     for one in documents:
@@ -199,7 +199,7 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
     unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
     unit = "unexplained variance in percent, lower is better" if "target" in first else unit
     protocols = ", ".join(dict.fromkeys(one["protocol"] for one in documents))
-    prepared = [f"{one['encoder']}: {note}" for one in documents for note in preparation_notes(one)]
+    prepared = [f"{one['encoder']}: {note}" for one in documents for note in list_scaling_notes(one)]
     print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes, *prepared])
 
 
@@ -218,7 +218,7 @@ def _print_points(
     print_table(["encoder", what, *columns], rows, right=range(1, len(columns) + 2))
 
 
-def risk_table(risk: Document) -> tuple[list[str], list[list[str]]]:
+def build_risk_table(risk: Document) -> tuple[list[str], list[list[str]]]:
     """Headers and rows of the components of the full-shot error."""
     refit, rows = risk["refit"], []
     for part, words in (PARTS | {"full_shot_error": "full-shot error"}).items():
@@ -233,7 +233,7 @@ def risk_table(risk: Document) -> tuple[list[str], list[list[str]]]:
 def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
     """Prints the components of the full-shot error, and notes on them if nothing follows."""
     click.echo(f"\nComponents of the full-shot error of {encoder}, in percentage points\n")
-    headers, rows = risk_table(risk)
+    headers, rows = build_risk_table(risk)
     print_table(headers, rows, right=range(1, len(headers)))
     if is_last:
         print_notes(_risk_notes(risk))
@@ -261,7 +261,7 @@ def _print_law(law: Document | None) -> list[str]:
         labels = ", ".join(f"{n:,}" for n in one["n_labels"])
         click.echo("\nHow the error falls with labels\n")
         click.echo(
-            wrapped(
+            wrap_text(
                 f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
                 f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
                 f"{one['mean_absolute_miss']:.1f} points on average and {one['largest_miss']:.1f} at most"
@@ -272,10 +272,11 @@ def _print_law(law: Document | None) -> list[str]:
     errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])
     click.echo("\nImageNet's law, extrapolated\n")
     click.echo(
-        wrapped(
+        wrap_text(
             f"{errors or 'no number of labels between one a class and all'} percent; on "
             f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
-            f"{missed['largest']:.1f} at most, over {counted(missed['n'], 'error')} of {missed['n_encoders']} encoders"
+            f"{missed['largest']:.1f} at most, over {format_count(missed['n'], 'error')} of {missed['n_encoders']} "
+            "encoders"
         )
     )
     return [law["not_fitted"]]
@@ -322,7 +323,7 @@ def _law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
     report = evaluation.risk
     if report is None or report.order != "standard":
         return None
-    from ..analysis.label_prediction import fit_exponent, is_law_known, missed_elsewhere, predict_labels
+    from ..analysis.label_prediction import fit_exponent, is_law_known, measure_misses_elsewhere, predict_labels
 
     if is_law_known(report):
         return None
@@ -335,7 +336,7 @@ def _law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
     possible = {name: n for name, n in n_labels.items() if report.n_classes <= n < report.n_train}
     try:
         expected = predict_labels(report, possible.values(), seed=report.seed)
-        missed = asdict(missed_elsewhere())
+        missed = asdict(measure_misses_elsewhere())
     except ZooError as error:  # such as a damaged file of results, which is no reason to print nothing
         return {"fitted": None, "not_fitted": f"{why} {error}", "extrapolated": None}
     errors = [
@@ -358,7 +359,7 @@ def _usual_labels(report: RiskReport) -> dict[str, int]:
     return found
 
 
-def document_of(evaluation: Evaluation) -> dict[str, Any]:
+def build_evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
     """An evaluation as JSON."""
     train, test = evaluation.train, evaluation.test
     predicted = _predictions(evaluation)
@@ -372,10 +373,10 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
         ],
         "left_out": evaluation.left_out,
         "neighbours": None if evaluation.neighbours is None else _setting(evaluation.neighbours),
-        "decomposition": None if evaluation.risk is None else risk_document(evaluation.risk),
+        "decomposition": None if evaluation.risk is None else build_risk_document(evaluation.risk),
         "law": _law_elsewhere(evaluation),
-        "copies": copies_document(evaluation.copies),
-        "groups": groups_document(evaluation.groups),
+        "copies": build_copies_document(evaluation.copies),
+        "groups": build_groups_document(evaluation.groups),
         "not_kept": list(evaluation.problems),
         "features": {"train": train.where or None, "val": test.where or None},
     }
@@ -393,7 +394,7 @@ def _of_features(train: Features, test: Features) -> dict[str, Any]:
     }
 
 
-def risk_document(report: RiskReport) -> dict[str, Any]:
+def build_risk_document(report: RiskReport) -> dict[str, Any]:
     """A decomposition as JSON; an unknown component is null."""
     refit: dict[str, Any] | None = None
     if report.refit is not None:
@@ -438,7 +439,7 @@ def _preparation(runs: Sequence[ProbeRun]) -> dict[str, Any] | None:
 
     None of probes that take features as they are; an error is null where it was not measured.
     """
-    from ..evaluation.preparing import AS_THEY_ARE
+    from ..evaluation.scaling import AS_THEY_ARE
 
     choices = [run.report.get("choice", run.report) for run in runs]
     if not all(choice.get("preparations") for choice in choices):
@@ -498,13 +499,13 @@ _N_CONFUSIONS = 10
 def print_measured(
     found: Evaluation | TagEvaluation | RegressionEvaluation,
     document: Document,
-    kept: Kept | None,
+    kept: RefittedProbe | None,
     notes: Sequence[str],
 ) -> None:
     """Prints what was measured of one encoder, the metrics of its probe with all labels, and notes on the images."""
-    from ..evaluation.classification import Classification
+    from ..evaluation.classification import ClassificationMetrics
+    from ..evaluation.multilabel import TagEvaluation
     from ..evaluation.regression import RegressionEvaluation
-    from ..evaluation.tagging import TagEvaluation
 
     if isinstance(found, RegressionEvaluation):
         _print_numbers(document, notes)
@@ -514,33 +515,35 @@ def print_measured(
         return
     print_evaluation(document, notes)
     if kept is not None:
-        assert isinstance(kept.metrics, Classification)
-        other = f"the retrained probe differs on {counted(kept.n_different, 'image')}: two classes are as likely there"
+        assert isinstance(kept.metrics, ClassificationMetrics)
+        other = (
+            f"the retrained probe differs on {format_count(kept.n_different, 'image')}: two classes are as likely there"
+        )
         print_classification(kept.metrics, "The probe with all labels", [other] * bool(kept.n_different))
 
 
-def kept_document(kept: Kept) -> dict[str, Any]:
+def build_probe_document(kept: RefittedProbe) -> dict[str, Any]:
     """Metrics of the probe with all labels as JSON."""
     return kept.metrics.as_dict() | {"n_judged_otherwise": kept.n_different}
 
 
 def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     """Prints what was measured on images with tags, and what does not apply to them."""
-    from ..evaluation.tagging import NOT_FOR_TAGS
+    from ..evaluation.multilabel import NOT_FOR_TAGS
 
-    document = tag_document(found)
+    document = build_tagging_document(found)
     _print_title(document, f"{len(document['tags'])} tags")
     problems = [f"the tag {tag!r} has no probe: {why}" for tag, why in found.left_out.items()]
     if found.left_out or found.metrics.left_out:
         problems.append("not recorded in your results: the mean average precision is not over all tags")
-    protocol = f"protocol {found.protocol.name}; C chosen on {counted(found.n_tuning, 'training image')}"
+    protocol = f"protocol {found.protocol.name}; C chosen on {format_count(found.n_tuning, 'training image')}"
     important = [*problems, *_problems(document), *notes]
     print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol])
 
 
-def tag_document(found: TagEvaluation) -> dict[str, Any]:
+def build_tagging_document(found: TagEvaluation) -> dict[str, Any]:
     """What was measured on images with tags as JSON."""
-    from ..evaluation.tagging import NOT_FOR_TAGS
+    from ..evaluation.multilabel import NOT_FOR_TAGS
 
     return {
         **_of_features(found.train, found.test),
@@ -582,7 +585,7 @@ def _of_metrics(metrics: Mapping[str, Document]) -> list[str]:
     return cells
 
 
-def describe_numbers(found: RegressionEvaluation) -> dict[str, Any]:
+def build_regression_document(found: RegressionEvaluation) -> dict[str, Any]:
     """What was measured on images that are labelled with numbers as JSON; errors are 1 - R2 in percent."""
     train = found.train
     return {
@@ -606,20 +609,22 @@ def describe_numbers(found: RegressionEvaluation) -> dict[str, Any]:
         "left_out": found.left_out,
         "neighbours": None,
         "metrics": found.kept.metrics.as_dict(),
-        "copies": copies_document(found.copies),
-        "groups": groups_document(found.groups),
+        "copies": build_copies_document(found.copies),
+        "groups": build_groups_document(found.groups),
     }
 
 
-def print_regression(found: Regression, of: str) -> None:
+def print_regression(found: RegressionMetrics, of: str) -> None:
     """Prints metrics of the predicted numbers of somebody."""
-    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
+    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
     print_table(_NUMBER_HEADERS, [_of_metrics(found.as_dict()["metrics"])], right=range(8))
 
 
-def print_classification(found: Classification, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+def print_classification(
+    found: ClassificationMetrics, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()
+) -> None:
     """Prints metrics, classes and confusions of the predictions of somebody; then notes on them."""
-    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
+    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_class, key=lambda one: -one.error.value if one.error else 1.0)
     _print_classes("class", "classes with the largest errors", found.per_class, worst, most=_N_CONFUSIONS)
@@ -647,9 +652,9 @@ def print_classification(found: Classification, of: str, notes: Sequence[str] = 
     print_notes([*notes, *left_out, *calibration], [units, *more])
 
 
-def print_tagging(found: Tagging, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+def print_tagging(found: TaggingMetrics, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
     """Prints metrics and tags; then notes on them."""
-    click.echo(f"\n{of}, on {counted(found.n_images, 'image')}\n")
+    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_tag, key=lambda one: one.average_precision.value if one.average_precision else 101.0)
     _print_classes("tag", "tags with the smallest average precision", found.per_tag, worst, most=_MOST_CLASSES)
@@ -696,10 +701,10 @@ def _print_classes(
     print_table(headers, rows, right=range(1, len(headers)))
 
 
-def _intervals(found: Classification | Tagging) -> str:
+def _intervals(found: ClassificationMetrics | TaggingMetrics) -> str:
     if not found.n_draws:
         return "without intervals"
-    over = "images" if found.n_groups is None else f"the {counted(found.n_groups, 'group')} of images"
+    over = "images" if found.n_groups is None else f"the {format_count(found.n_groups, 'group')} of images"
     return f"95 % intervals by {found.n_draws:,} resamples of {over}, given this probe"
 
 

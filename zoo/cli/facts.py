@@ -8,35 +8,35 @@ from typing import Any
 
 import click
 
-from ..cards.catalogue import LIST, PLACES, Catalogue, catalogue
-from ..cards.finding import is_glob
-from ..cards.representations import MARK, own_id
-from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..errors import StoreError, UnknownName, nearest_names
+from ..cards.catalogue import LIST, PLACES, Catalogue, load_catalogue
+from ..cards.representations import MARK, get_base_id
+from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, format_fact
+from ..cards.search import is_glob
+from ..errors import StoreError, UnknownName, find_nearest_names
 from ..results.facts import (
     DOUBTFUL,
     REPORTED,
     Fact,
     Subject,
-    measured_by_others,
-    parsed_condition,
-    points,
-    reported_mark,
-    satisfying,
-    short_number,
-    subjects,
-    values,
+    find_numbers_by_others,
+    format_points,
+    format_short_number,
+    get_column_values,
+    list_subjects,
+    mark_reported,
+    parse_condition,
+    select_satisfying,
 )
 from ..results.reported_values import PROTOCOLS
 from ..results.values import SETTINGS, ResultErratum, Summary
-from .output import NothingFound, record
+from .output import NothingFound, make_record
 
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
 
-def shown(fact: Fact, value: Any) -> str:
+def format_fact_cell(fact: Fact, value: Any) -> str:
     """A value as a table shows it."""
     if type(value) is str:  # most of them
         return value
@@ -47,45 +47,47 @@ def shown(fact: Fact, value: Any) -> str:
     if value is NOT_RECORDED:
         return "."
     if isinstance(value, bool | tuple):
-        return fact_text(value)
+        return format_fact(value)
     if isinstance(value, float):
-        return points(value) if fact.unit.startswith("percent") else f"{value:g}"
+        return format_points(value) if fact.unit.startswith("percent") else f"{value:g}"
     if fact.name.endswith("n_parameters") or fact.name in ("size_bytes", "projection_nparameters"):
-        return short_number(value)
+        return format_short_number(value)
     return str(value)
 
 
-def protocol_notes(marks: Mapping[str, str]) -> list[str]:
+def list_protocol_notes(marks: Mapping[str, str]) -> list[str]:
     """A note on a table whose risks are by several protocols."""
     usual, *others = marks or [""]
     told = ", ".join(f"{marks[protocol]} by {protocol}" for protocol in others)
     return [f"{told}; unmarked by {usual}: numbers of two protocols do not compare (docs/probes.md)"] * bool(others)
 
 
-def cell(fact: Fact, subject: Subject, protocols: Mapping[str, str]) -> str:
+def format_cell(fact: Fact, subject: Subject, protocols: Mapping[str, str]) -> str:
     """The value of one encoder as a table shows it, marked where it is assumed, wrong or by another protocol."""
     value = fact.of(subject)
     if fact.is_of_others and not isinstance(value, Missing):
-        number = measured_by_others(fact.name)[subject.id]
-        return f"{points(number.value)}{DOUBTFUL if number.doubt else REPORTED} {PROTOCOLS[number.protocol].short}"
+        number = find_numbers_by_others(fact.name)[subject.id]
+        return (
+            f"{format_points(number.value)}{DOUBTFUL if number.doubt else REPORTED} {PROTOCOLS[number.protocol].short}"
+        )
     if fact.is_reported and not isinstance(value, Missing | str):
         one = next(one for name, one in subject.reported.items() if PROTOCOLS[name].column == fact.name)
-        return one.printed + reported_mark(one)  # with its printed digits
-    text = shown(fact, value)
+        return one.printed + mark_reported(one)  # with its printed digits
+    text = format_fact_cell(fact, value)
     if not fact.is_risk or isinstance(value, Missing):
         return text
     assumed = ASSUMED if fact.name == "approx" and subject.approximation_is_assumed else ""
     return text + assumed + (WRONG if subject.is_wrong else "") + protocols.get(subject.protocol(fact), "")
 
 
-def cells(fact: Fact, among: Sequence[Subject], protocols: Mapping[str, str]) -> list[str]:
+def format_cells(fact: Fact, among: Sequence[Subject], protocols: Mapping[str, str]) -> list[str]:
     """The values of several encoders as a table shows them, quicker than one by one."""
     if fact.is_risk or fact.is_reported:
-        return [cell(fact, subject, protocols) for subject in among]
-    return [shown(fact, value) for value in values(fact, among)]
+        return [format_cell(fact, subject, protocols) for subject in among]
+    return [format_fact_cell(fact, value) for value in get_column_values(fact, among)]
 
 
-def marks_in(table: Mapping[Fact, Sequence[str]]) -> list[str]:
+def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:
     """What the marks in the columns of a table mean."""
     of_risks = [text for fact, texts in table.items() if fact.is_risk for text in texts]
     wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
@@ -103,12 +105,12 @@ _OF_REPORTED = {
 }
 
 
-def older_parts(known: Iterable[Summary | None]) -> list[str]:
+def list_older_parts_notes(known: Iterable[Summary | None]) -> list[str]:
     """Notes on components that are of another measurement than the errors beside them."""
     return [one.older_parts for one in known if one is not None and one.older_parts]
 
 
-def left_out(among: Iterable[Subject]) -> list[str]:
+def describe_left_out_encoders(among: Iterable[Subject]) -> list[str]:
     """A note that names the encoders whose wrong measurements are left out."""
     names = [subject.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
@@ -125,12 +127,12 @@ PART_HEADS = {  # metric -> head of its column
 }
 
 
-def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
+def list_distrust_notes(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
     """Why the measurements of an encoder are doubtful, a line an erratum."""
     return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
 
 
-def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
+def build_errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
     """Errata of measurements as JSON."""
     return [
         {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
@@ -138,7 +140,7 @@ def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
     ]
 
 
-def risk_record(summary: Summary) -> dict[str, Any]:
+def build_risk_record(summary: Summary) -> dict[str, Any]:
     """The risks as JSON, under the published names of their columns."""
     parts = summary.decomposition
     values: dict[str, Any] = {setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS}
@@ -151,29 +153,34 @@ def risk_record(summary: Summary) -> dict[str, Any]:
     of_parts = summary.campaign_of_parts
     campaigns: dict[str, Any] = {"protocol": summary.campaign.protocol, "source": summary.campaign.source}
     campaigns |= {"protocol_of_parts": of_parts and of_parts.protocol, "source_of_parts": of_parts and of_parts.source}
-    return {**record(values), "approx_is_assumed": assumed, **campaigns, "errata": errata_records(summary.errata)}
+    return {
+        **make_record(values),
+        "approx_is_assumed": assumed,
+        **campaigns,
+        "errata": build_errata_records(summary.errata),
+    }
 
 
-def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
+def search_encoders(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
     """Ids of encoders of these families that all the words find, those meant first; all ids without either.
 
     Encoders of experiments are found by their family, or by words that are in their id or family and find no other.
     """
-    cards = catalogue()
+    cards = load_catalogue()
     if families:
-        kept = in_families(families)
-        return [encoder for encoder in matching_among(cards.with_unlisted, words) if encoder in kept]
+        kept = list_family_members(families)
+        return [encoder for encoder in search_cards(cards.with_unlisted, words) if encoder in kept]
     family_of, parts = cards.with_unlisted.column("family"), " ".join(words).casefold().split()
-    return matching_among(cards, words) or [
+    return search_cards(cards, words) or [
         encoder
-        for encoder in matching_among(cards.with_unlisted, words)
+        for encoder in search_cards(cards.with_unlisted, words)
         if any(is_glob(part) or part in f"{encoder} {family_of[encoder]}".casefold() for part in parts)
     ]
 
 
-def in_families(families: Iterable[str]) -> set[str]:
+def list_family_members(families: Iterable[str]) -> set[str]:
     """Ids of all encoders of these families, also of those of experiments; UnknownName if there is no such family."""
-    family_of = catalogue().with_unlisted.column("family")
+    family_of = load_catalogue().with_unlisted.column("family")
     known = {name.casefold(): name for name in family_of.values()}
     for name in families:
         if name.casefold() not in known:
@@ -182,25 +189,25 @@ def in_families(families: Iterable[str]) -> set[str]:
     return {encoder for encoder, family in family_of.items() if family in wanted}
 
 
-def but_of_experiments(encoders: Collection[str]) -> str:
+def describe_only_experiments(encoders: Collection[str]) -> str:
     """A sentence on what none but these encoders of experiments meet, from behind the first words."""
-    families = dict.fromkeys(catalogue()[encoder].family for encoder in encoders)
+    families = dict.fromkeys(load_catalogue()[encoder].family for encoder in encoders)
     options = " ".join(f"--family {family}" for family in families)
     return f"but {len(encoders)} of an experiment; {options} shows {'them' if len(encoders) > 1 else 'it'}."
 
 
-def matching_among(cards: Catalogue, words: Sequence[str]) -> list[str]:
+def search_cards(cards: Catalogue, words: Sequence[str]) -> list[str]:
     """Ids that these cards list and all the words find; all of them without a word."""
     return cards.finder.find(words) if any(word.strip() for word in words) else list(cards)
 
 
-def notes_of_experiments(encoders: Iterable[str]) -> list[str]:
+def list_experiment_notes(encoders: Iterable[str]) -> list[str]:
     """A note for a listing in which encoders of experiments are."""
-    lists = catalogue().lists
+    lists = load_catalogue().lists
     return [] if all(map(lists, encoders)) else [OF_EXPERIMENTS]
 
 
-def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
+def match_encoder_ids(patterns: Sequence[str], known: Collection[str]) -> list[str]:
     """Ids by name or glob, in the order of the patterns, each once; case does not matter."""
     from fnmatch import fnmatchcase
 
@@ -212,57 +219,58 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
             found[by_folded[folded]] = None
             continue
         if folded.startswith(PLACES):  # of timm or the Hub
-            found[own_id(catalogue().id_of(pattern))] = None
+            found[get_base_id(load_catalogue().id_of(pattern))] = None
             continue
         if MARK in pattern:  # other features of an encoder have its weights
-            found.update(dict.fromkeys(named([own_id(pattern)], known)))
+            found.update(dict.fromkeys(match_encoder_ids([get_base_id(pattern)], known)))
             continue
         if not is_glob(pattern) and isinstance(known, Catalogue) and pattern in known:
             found[known.id_of(pattern)] = None
             continue
         if not is_glob(pattern):
-            near = catalogue().finder.nearest(pattern) if isinstance(known, Catalogue) else None
+            near = load_catalogue().finder.nearest(pattern) if isinstance(known, Catalogue) else None
             raise UnknownName("encoder", pattern, known, hint=LIST, nearest=near)
         matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
         if not matching and isinstance(known, Catalogue):  # encoders of experiments are found by what finds no other
             matching = [encoder for encoder in known.with_unlisted if fnmatchcase(encoder.casefold(), folded)]
         if not matching:
-            near = nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
+            near = find_nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
             hint = f"near are: {', '.join(near)}." if near else "run 'zoo list' to see them all."
             raise NothingFound(f"No encoder has a name like {pattern!r}; {hint}")
         found.update(dict.fromkeys(matching))
     return list(found)
 
 
-def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
+def select_cards(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
     """The cards that names, globs and a condition select; a usage error if there is neither names nor condition."""
-    cards = catalogue()
+    cards = load_catalogue()
     if not names and condition is None:
         raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")
-    ids = named(names, cards) if names else list(cards)
+    ids = match_encoder_ids(names, cards) if names else list(cards)
     if condition is not None:
-        parsed, reads_results = parsed_condition(condition)
-        among = subjects(ids, with_risks=reads_results)
-        ids = [subject.id for subject in satisfying(parsed, among)]
+        parsed, reads_results = parse_condition(condition)
+        among = list_subjects(ids, with_risks=reads_results)
+        ids = [subject.id for subject in select_satisfying(parsed, among)]
         if not ids:
             raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
     return [cards[name] for name in ids]
 
 
-def kept_weights(card: EncoderCard) -> Any:
-    """Where the converted weights of a trained encoder are kept (:func:`zoo.loading.cached`), fetched if need be."""
+def fetch_converted_weights(card: EncoderCard) -> Any:
+    """Where the converted weights of a trained encoder are; see :func:`zoo.loading.find_cached_weights`."""
     from ..encoders import build_encoder
-    from ..loading import cached, load, weights_sources
-    from ..weights.places import weights_folder
+    from ..loading import find_cached_weights, list_weights_sources, load
+    from ..weights.locations import get_weights_folder
 
-    choices = weights_sources(card, build_encoder(card, device="meta"))
-    found = cached(choices)
+    choices = list_weights_sources(card, build_encoder(card, device="meta"))
+    found = find_cached_weights(choices)
     if found is None:
         load(card.id)
-        found = cached(choices)
+        found = find_cached_weights(choices)
     if found is None:
         raise StoreError(
-            f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written; set ZOO_CACHE "
+            f"The weights of {card.id!r} load, but are not kept: {get_weights_folder()} cannot be written; set "
+            "ZOO_CACHE "
             "to a folder that can be written."
         )
     return found

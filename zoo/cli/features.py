@@ -8,28 +8,36 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from . import CommandWithVerbs, Verb
-from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, report_notes, setting_of
+from .engine_options import (
+    EngineOptions,
+    add_engine_options,
+    build_engine,
+    build_setting,
+    list_report_notes,
+    open_recorded_run,
+    rebuild_command,
+)
 from .measure_options import (
     IMAGES_HELP,
     SPLIT_OPTIONS,
-    about_images,
-    featurising,
-    image_options,
-    opened_any,
-    skipped_notes,
+    add_image_options,
+    build_featurising,
+    describe_images,
+    list_skipped_notes,
+    open_any_labelled,
+    require_images_exist,
     split_words,
-    there,
 )
-from .options import encoder_names, given_options, with_options
-from .output import json_option, print_json, print_notes, print_table
+from .options import add_options, complete_encoder_names, get_given_options
+from .output import add_json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..features.exporting import Exported
+    from ..features.exporting import ExportResult
     from ..features.running import RunReport
-    from ..features.store import Index
+    from ..features.store import FeatureIndex
 
 _EXAMPLES = """\b
 Examples:
@@ -55,9 +63,9 @@ VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays
 
 
 @click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES...", callback=there)
-@image_options
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
+@click.argument("images", metavar="IMAGES...", callback=require_images_exist)
+@add_image_options
 @click.option(
     "--split",
     "parts",
@@ -66,9 +74,9 @@ VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays
     show_default=True,
     help="Which images.",
 )
-@engine_options
-@(lambda command: with_options(command, _OUT_OPTIONS))
-@json_option
+@add_engine_options
+@(lambda command: add_options(command, _OUT_OPTIONS))
+@add_json_option
 def features_command(names: tuple[str, ...], images: str, parts: str, as_json: bool, **options: Any) -> None:
     """Compute features of images, once.
 
@@ -80,21 +88,23 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
     from ..evaluation.evaluating import PARTS
 
     names, given = split_words((*names, images))
-    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
     outs = {kind: out for kind in ("parquet", "npy") if (out := options.pop(kind)) is not None}
     for kind, out in outs.items():
         from ..features.exporting import require_target
 
         require_target(out, kind, n_encoders=len(ids))
-    is_asked, engine = options["skip_corrupt"] is not None, engine_of(options)
-    data = opened_any(given, options, is_new=bool(outs) and not {"parts", *SPLIT_OPTIONS} & given_options().keys())
+    is_asked, engine = options["skip_corrupt"] is not None, build_engine(options)
+    data = open_any_labelled(
+        given, options, is_new=bool(outs) and not {"parts", *SPLIT_OPTIONS} & get_given_options().keys()
+    )
     options["skip_corrupt"] |= not (is_asked or data.train.classes)
     wanted = ("all",) if data.is_whole else PARTS if parts == "both" else (parts,)
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
     found, report = done(ids, data, wanted, engine, given, options)
     is_complete = all(index is not None for *_, index in found)
     exported = _exported(outs, [where for _, _, where, _ in found]) if outs and is_complete else []
-    of_images, notes = about_images(data, has_intervals=False)
+    of_images, notes = describe_images(data, has_intervals=False)
     is_alone = len(ids) == 1
     if as_json:
         documents = []
@@ -125,9 +135,9 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
         print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
         of = {part: "" if data.is_whole else f"{part}: " for part in wanted}
         skipped = [f"{of[part]}{one.image}" for _, part, _, index in found if index for one in index.skipped]
-        of_run = [] if report is None else report_notes(report, engine)
+        of_run = [] if report is None else list_report_notes(report, engine)
         waiting = ["no file was written, for not all features are complete"] * bool(outs and not exported)
-        print_notes([*of_run, *waiting, *skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
+        print_notes([*of_run, *waiting, *list_skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
         if exported:
             _print_files(exported)
     if report is not None and report.failures:
@@ -138,49 +148,61 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
         )
 
 
-Found: TypeAlias = tuple[str, str, str, "Index | None"]
+Found: TypeAlias = tuple[str, str, str, "FeatureIndex | None"]
 """Encoder, part, where its features are, and their index; None if they are not complete."""
 
 
 def _by_this_process(
-    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: list[str], options: dict[str, Any]
+    ids: list[str],
+    data: ImageData,
+    parts: tuple[str, ...],
+    engine: EngineOptions,
+    images: list[str],
+    options: dict[str, Any],
 ) -> tuple[list[Found], None]:
     """Features of one encoder, as the library's function computes them."""
     from ..evaluation.evaluating import featurise_data
     from ..features.store import read_index
-    from ..progress import Bar
-    from ..storage import place_at
+    from ..progress import ProgressBar
+    from ..storage import resolve_place
 
     assert engine.folder is not None
-    how = featurising(options)
-    found = featurise_data(ids[0], data, root=engine.folder, how=how, parts=parts, progress=lambda part: Bar("images"))
+    how = build_featurising(options)
+    found = featurise_data(
+        ids[0], data, root=engine.folder, how=how, parts=parts, progress=lambda part: ProgressBar("images")
+    )
     folders = {part: str(features.folder) for part, features in found.items()}
-    return [(ids[0], part, folder, read_index(place_at(folder))) for part, folder in folders.items()], None
+    return [(ids[0], part, folder, read_index(resolve_place(folder))) for part, folder in folders.items()], None
 
 
 def _by_run(
-    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: list[str], options: dict[str, Any]
+    ids: list[str],
+    data: ImageData,
+    parts: tuple[str, ...],
+    engine: EngineOptions,
+    images: list[str],
+    options: dict[str, Any],
 ) -> tuple[list[Found], RunReport]:
     """Features of several encoders, or by an engine: item by item, with a record."""
-    from ..features.items import place_of
-    from ..features.running import asked_for, run_features
+    from ..features.running import build_run_spec, run_features
     from ..features.store import read_index
-    from ..progress import Bar
+    from ..features.work_items import locate_features
+    from ..progress import ProgressBar
 
-    setting, resources = setting_of(images, data, options, engine), engine.resources(options["device"])
-    asked = asked_for(setting, ids, data, parts, resources=resources, command=command_again(*images))
-    with recorded_run(engine, asked, options["device"]) as (workers, journal):
-        report = run_features(setting, ids, data, parts, workers, journal, Bar("images"), resources=resources)
+    setting, resources = build_setting(images, data, options, engine), engine.resources(options["device"])
+    asked = build_run_spec(setting, ids, data, parts, resources=resources, command=rebuild_command(*images))
+    with open_recorded_run(engine, asked, options["device"]) as (workers, journal):
+        report = run_features(setting, ids, data, parts, workers, journal, ProgressBar("images"), resources=resources)
     found: list[Found] = []
     for name in ids:
         for part in parts:
-            place = place_of(setting, name, getattr(data, part))
+            place = locate_features(setting, name, getattr(data, part))
             index = read_index(place) if (name, part) in report.complete else None
             found.append((name, part, place.shown, index))
     return found, report
 
 
-def _n_rows(index: Index) -> int:
+def _n_rows(index: FeatureIndex) -> int:
     return sum(shard.n_rows for shard in index.shards)
 
 
@@ -193,8 +215,8 @@ Examples:
 
 @click.command("export", epilog=_EXPORT_EXAMPLES)
 @click.argument("places", metavar="FOLDER...", nargs=-1, required=True)
-@(lambda command: with_options(command, _OUT_OPTIONS))
-@json_option
+@(lambda command: add_options(command, _OUT_OPTIONS))
+@add_json_option
 def features_export_command(places: tuple[str, ...], parquet: Path | None, npy: Path | None, as_json: bool) -> None:
     """Write features as Parquet, or as NumPy's arrays with JSON, for others.
 
@@ -212,20 +234,22 @@ def features_export_command(places: tuple[str, ...], parquet: Path | None, npy: 
         _print_files(exported)
 
 
-def _exported(outs: Mapping[str, Path], places: Sequence[str]) -> list[Exported]:
+def _exported(outs: Mapping[str, Path], places: Sequence[str]) -> list[ExportResult]:
     from ..features.exporting import export_features
-    from ..progress import Bar
+    from ..progress import ProgressBar
 
-    return [one for kind, out in outs.items() for one in export_features(places, out, kind, progress=Bar("images"))]
+    return [
+        one for kind, out in outs.items() for one in export_features(places, out, kind, progress=ProgressBar("images"))
+    ]
 
 
-def _files_document(exported: Sequence[Exported]) -> dict[str, Any]:
+def _files_document(exported: Sequence[ExportResult]) -> dict[str, Any]:
     sizes = [{"n_images": one.n_rows, "dim": one.dim, "row_groups": one.n_groups} for one in exported]
     files = [{"features": one.where, "file": str(one.path), "bytes": one.size_bytes} for one in exported]
     return {"files": [file | size for file, size in zip(files, sizes, strict=True)]}
 
 
-def _print_files(exported: Sequence[Exported]) -> None:
+def _print_files(exported: Sequence[ExportResult]) -> None:
     rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in exported]
     print_table(["file", "images", "dimensions", "MB"], rows, right=[1, 2, 3])
     how = {".parquet": "pandas.read_parquet", ".npy": "numpy.load, and the names of OUT.npy.json with json.load"}

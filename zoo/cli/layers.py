@@ -8,15 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, counted
-from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened, there
-from .options import encoder_names, refuse_idle, seed_option
-from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
+from ..errors import QueryError, format_count
+from .measure_options import (
+    IMAGES_HELP,
+    PROTOCOL_OPTION,
+    add_image_options,
+    build_featurising,
+    describe_images,
+    open_labelled_images,
+    require_images_exist,
+)
+from .options import complete_encoder_names, make_seed_option, reject_unused_options
+from .output import (
+    add_json_option,
+    count_cells,
+    get_terminal_width,
+    log_progress,
+    print_command,
+    print_json,
+    print_notes,
+    print_table,
+    wrap_text,
+)
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
-    from ..evaluation.layer_figure import Map
-    from ..evaluation.layers import LayersReport, Variant
+    from ..evaluation.layer_figure import LayerMap
+    from ..evaluation.layers import LayersReport, LayerVariant
 
 _SHADES = " ░▒▓█"
 _N_LISTED = 5
@@ -48,9 +66,9 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 
 @click.command("layers", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
-@click.argument("name", metavar="ENC", shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES", callback=there)
-@image_options
+@click.argument("name", metavar="ENC", shell_complete=complete_encoder_names)
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
+@add_image_options
 @click.option(
     "--resolutions",
     metavar="PX,...",
@@ -76,7 +94,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     help="Variants beside the default that get the tuned probe of zoo evaluate.",
 )
 @PROTOCOL_OPTION
-@seed_option("Of all draws.")
+@make_seed_option("Of all draws.")
 @click.option("--figure", metavar="FILE", type=click.Path(path_type=Path), help="Write FILE.png and FILE.svg.")
 @click.option(
     "--out",
@@ -85,7 +103,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features and measured probes are kept.  [default: in the cache]",
 )
-@json_option
+@add_json_option
 def layers_command(
     name: str,
     images: str,
@@ -107,13 +125,15 @@ def layers_command(
     The gain over the card's features is measured on test images, which chose nothing; the gain on the training images
     is optimistic (selection), and both are printed.
     """
-    from ..evaluation.layers import layers_of
-    from ..progress import Bar
+    from ..evaluation.layers import measure_layers
+    from ..progress import ProgressBar
 
-    data = opened(images, options, takes_numbers=True)
+    data = open_labelled_images(images, options, takes_numbers=True)
     if data.train.target:
-        refuse_idle(("n_probed", "protocol"), f"{data.name!r} has numbers for labels, and ridge regression to them")
-    report = layers_of(
+        reject_unused_options(
+            ("n_probed", "protocol"), f"{data.name!r} has numbers for labels, and ridge regression to them"
+        )
+    report = measure_layers(
         name,
         data,
         resolutions=resolutions,
@@ -124,12 +144,12 @@ def layers_command(
         protocol=protocol,
         seed=seed,
         root=root,
-        how=featurising(options),
-        progress=lambda label: Bar("images"),
-        tell=say,
+        how=build_featurising(options),
+        progress=lambda label: ProgressBar("images"),
+        tell=log_progress,
     )
     figures = [] if figure is None else _written(report, figure)
-    of_images, notes = about_images(data, has_intervals=False)
+    of_images, notes = describe_images(data, has_intervals=False)
     if as_json:
         print_json(report.as_dict() | of_images | {"figures": list(map(str, figures))})
         return
@@ -144,41 +164,41 @@ def layers_command(
 
 
 def _written(report: LayersReport, path: Path) -> list[Path]:
-    from ..evaluation.drawing import save, style
-    from ..evaluation.layer_figure import figure_of
+    from ..evaluation.drawing import save, use_style
+    from ..evaluation.layer_figure import make_layer_figure
 
-    with style():
+    with use_style():
         target = path.with_suffix("") if path.suffix.lower() in (".png", ".svg") else path
-        return save(figure_of(report).draw(), target)
+        return save(make_layer_figure(report).draw(), target)
 
 
 def _print(report: LayersReport) -> None:
-    from ..evaluation.layer_figure import map_of
+    from ..evaluation.layer_figure import build_layer_map
 
-    where = f"{report.n_train:,} training and {counted(report.n_test, 'test image')} of {report.dataset}"
+    where = f"{report.n_train:,} training and {format_count(report.n_test, 'test image')} of {report.dataset}"
     click.echo(f"\n{click.style(report.encoder, bold=True)} on {where}\n")
-    click.echo("\n".join(_map_lines(report, map_of(report))))
+    click.echo("\n".join(_map_lines(report, build_layer_map(report))))
     click.echo()
     headers = ["features", "px", "dim", "GFLOPs", "ms", "left out %", "test %", "behind", "tuned probe %", ""]
     numbers = _listed(report)
     rows = [_row(report, number) for number in numbers]
     print_table(headers, rows, right=range(1, 9))
-    click.echo("\n" + "\n".join(map(wrapped, sentences(report))))
+    click.echo("\n" + "\n".join(map(wrap_text, describe_layers(report))))
 
 
-def _map_lines(report: LayersReport, grid: Map) -> list[str]:
+def _map_lines(report: LayersReport, grid: LayerMap) -> list[str]:
     """The heat map; sizes of images below each other if they do not fit beside each other."""
     lines = _table_lines(report, grid)
-    if max(map(n_cells, lines)) <= width():
+    if max(map(count_cells, lines)) <= get_terminal_width():
         return lines
     sizes = list(dict.fromkeys(px for px, _ in grid.columns))
     return [line for px in sizes for line in [*_table_lines(report, grid.of_size(px)), ""]][:-1]
 
 
-def _table_lines(report: LayersReport, grid: Map) -> list[str]:
-    from ..evaluation.layer_figure import fifths
+def _table_lines(report: LayersReport, grid: LayerMap) -> list[str]:
+    from ..evaluation.layer_figure import compute_fifths
 
-    dark = fifths(report)
+    dark = compute_fifths(report)
     room = {column: max(9, len(column[1]) + 1) for column in grid.columns}
     label = max(5, *(len(row) for row in grid.rows))
     before = " " * (label + 7)
@@ -254,7 +274,7 @@ def _points(found: Interval) -> str:
     return f"{found.value:+.1f} points (95 %: {found.ci_low:+.1f} to {found.ci_high:+.1f})"
 
 
-def sentences(report: LayersReport) -> list[str]:
+def describe_layers(report: LayersReport) -> list[str]:
     """What was found, in sentences."""
     choice, chosen, default = report.choice, report.chosen, report.variants[report.default]
     shown = [report.variants[one] for one in dict.fromkeys((choice.chosen, report.default))]
@@ -278,7 +298,8 @@ def _details(report: LayersReport) -> list[str]:
     choice, chosen, n, said = report.choice, report.chosen, len(report.variants), []
     if choice.chosen != report.default:
         said.append(
-            f"the {counted(report.n_train, 'training image')} that chose among {n} show {_points(choice.naive)}, which "
+            f"the {format_count(report.n_train, 'training image')} that chose among {n} show {_points(choice.naive)}, "
+            "which "
             "is optimistic (selection)"
         )
         if report.probe_nested is not None:
@@ -302,5 +323,5 @@ def _details(report: LayersReport) -> list[str]:
     return said
 
 
-def _named(one: Variant) -> str:
+def _named(one: LayerVariant) -> str:
     return f"{one.name} at {one.px} px"

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import Missing
-from ..errors import counted, spanned
-from ..results.derived import measured_encoders
+from ..errors import format_count, format_range
+from ..results.derived import find_measured_encoders
 from ..results.facts import (
     FACTS,
     OTHER_PROTOCOL,
@@ -21,42 +21,51 @@ from ..results.facts import (
     Fact,
     Subject,
     find_fact,
-    parsed_condition,
-    points,
-    protocol_marks,
-    satisfying,
-    sorted_by,
-    subjects,
-    values,
+    format_points,
+    get_column_values,
+    list_subjects,
+    mark_protocols,
+    parse_condition,
+    select_satisfying,
+    sort_by_column,
 )
 from ..results.values import IMAGENET
 from .facts import (
     LEGEND,
     WRONG,
-    but_of_experiments,
-    cell,
-    cells,
-    left_out,
-    marks_in,
-    matching,
-    matching_among,
-    notes_of_experiments,
-    older_parts,
-    protocol_notes,
+    describe_left_out_encoders,
+    describe_only_experiments,
+    explain_marks,
+    format_cell,
+    format_cells,
+    list_experiment_notes,
+    list_older_parts_notes,
+    list_protocol_notes,
+    search_cards,
+    search_encoders,
 )
 from .options import (
     column_name,
     column_names,
+    complete_encoder_names,
     dataset_option,
-    encoder_names,
     exclude_wrong_option,
     family_option,
-    given_options,
+    get_given_options,
     only_limit_option,
-    refuse_idle,
+    reject_unused_options,
     where_option,
 )
-from .output import NothingFound, fits, json_option, print_json, print_notes, print_table, record, wrapped
+from .output import (
+    NothingFound,
+    add_json_option,
+    can_fit_table,
+    make_record,
+    print_json,
+    print_notes,
+    print_table,
+    wrap_text,
+)
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
@@ -85,7 +94,7 @@ a missing value is not true.
 
 
 @click.command("list", epilog=_LIST_EXAMPLES)
-@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=encoder_names)
+@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=complete_encoder_names)
 @family_option
 @click.option("--all", "all_encoders", is_flag=True, help="Every encoder, on a terminal too.")
 @click.option("--families", "by_family", is_flag=True, help="Families and how many encoders each has.")
@@ -104,7 +113,7 @@ a missing value is not true.
 @exclude_wrong_option
 @only_limit_option
 @click.option("--help-columns", is_flag=True, help="List the columns and what they mean, and exit.")
-@json_option
+@add_json_option
 def list_command(
     words: tuple[str, ...],
     families: tuple[str, ...],
@@ -151,7 +160,7 @@ def list_command(
         rows.append([f"{OTHERS}DATASET", "number", _OF_OTHERS])
         print_table(["column", "kind", "meaning"], rows)
         return
-    if by_family or not (words or given_options() or not sys.stdout.isatty()):
+    if by_family or not (words or get_given_options() or not sys.stdout.isatty()):
         _list_families(words, families, as_json)
         return
     wanted = FACTS if as_json and columns is None else _columns(columns or _DEFAULT_COLUMNS)
@@ -160,36 +169,41 @@ def list_command(
     found = _select(families, *asked, with_risks=with_risks)
     listed = found[:limit]
     if as_json:
-        facts = [values(fact, listed) for fact in wanted.values()]
+        facts = [get_column_values(fact, listed) for fact in wanted.values()]
         records = [
-            {"encoder": subject.id, **record(dict(zip(wanted, of_one, strict=True)))}
+            {"encoder": subject.id, **make_record(dict(zip(wanted, of_one, strict=True)))}
             for subject, *of_one in zip(listed, *facts, strict=True)
         ]
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
         known = [subject.summary for subject in listed if any(fact.is_risk for fact in wanted.values())]
-        protocols = protocol_marks(known)
+        protocols = mark_protocols(known)
         shown = _print_subjects(wanted, listed, protocols, are_default=columns is None)
-        count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
+        count = f"{len(listed)} of " * (len(listed) < len(found)) + format_count(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
-        notes = [f"{count}{where}    {LEGEND}", *protocol_notes(protocols), *marks_in(shown), *left_out(listed)]
-        notes += older_parts(known) * any(fact.unit == "percentage points" for fact in shown)
-        print_notes(notes + notes_of_experiments(subject.id for subject in listed))
+        notes = [
+            f"{count}{where}    {LEGEND}",
+            *list_protocol_notes(protocols),
+            *explain_marks(shown),
+            *describe_left_out_encoders(listed),
+        ]
+        notes += list_older_parts_notes(known) * any(fact.unit == "percentage points" for fact in shown)
+        print_notes(notes + list_experiment_notes(subject.id for subject in listed))
     if not found:
-        unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
-        raise NothingFound(_why_nothing(words, families, condition, dataset, [one.id for one in unasked]))
+        unasked = [] if families else _select(load_catalogue().experiments, *asked, with_risks=with_risks)
+        raise NothingFound(_explain_empty_list(words, families, condition, dataset, [one.id for one in unasked]))
 
 
 def _print_subjects(
     wanted: Mapping[str, Fact], listed: Sequence[Subject], protocols: Mapping[str, str], *, are_default: bool
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
-    columns = {name: cells(fact, listed, protocols) for name, fact in wanted.items()}
+    columns = {name: format_cells(fact, listed, protocols) for name, fact in wanted.items()}
     for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
         rows = list(zip(*columns.values(), strict=True))
-        if fits(list(columns), rows):
+        if can_fit_table(list(columns), rows):
             break
     facts = [find_fact(name) for name in columns]
     numbers = {place for place, fact in enumerate(facts) if "number" in fact.kind and not fact.is_of_others}
@@ -218,29 +232,29 @@ def _select(
     with_risks: bool,
 ) -> list[Subject]:
     sort_fact = None if sort is None else find_fact(sort)
-    parsed, reads_results = (None, False) if condition is None else parsed_condition(condition)
+    parsed, reads_results = (None, False) if condition is None else parse_condition(condition)
     with_risks = with_risks or reads_results or dataset is not None or bool(sort_fact and sort_fact.from_results)
-    cards, texts = catalogue(), (condition or "").casefold()
+    cards, texts = load_catalogue(), (condition or "").casefold()
     if not families and any(name.casefold() in texts for name in cards.experiments):
-        ids = matching_among(cards.with_unlisted, words)  # the condition asks for them
+        ids = search_cards(cards.with_unlisted, words)  # the condition asks for them
     else:
-        ids = matching(words, families)
-    found = subjects(ids, with_risks=with_risks, exclude_wrong=exclude_wrong, dataset=dataset)
+        ids = search_encoders(words, families)
+    found = list_subjects(ids, with_risks=with_risks, exclude_wrong=exclude_wrong, dataset=dataset)
     if dataset is not None:
         found = [subject for subject in found if subject.measured is not None]
     if parsed is not None:
-        found = satisfying(parsed, found)
+        found = select_satisfying(parsed, found)
     if sort_fact is None:
         is_glob = any(set(word) & set("*?[") for word in words)  # of words, the best matches come first
         return sorted(found, key=lambda subject: subject.id.casefold()) if is_glob else found
-    found = sorted_by(sort_fact, found, descending=descending)
+    found = sort_by_column(sort_fact, found, descending=descending)
     if sort_fact.is_risk:  # the order of one protocol says nothing of another
-        order = [*protocol_marks(subject.summary for subject in found), ""]
+        order = [*mark_protocols(subject.summary for subject in found), ""]
         found.sort(key=lambda subject: order.index(subject.protocol(sort_fact)))
     return found
 
 
-def _why_nothing(
+def _explain_empty_list(
     words: Sequence[str], families: Sequence[str], condition: str | None, dataset: str | None, unasked: Sequence[str]
 ) -> str:
     conditions = [f"has a name like {' '.join(words)!r}"] * bool(words)
@@ -249,8 +263,8 @@ def _why_nothing(
     of_family = f" of the family {' or '.join(families)}" if families else ""
     sentence = f"No encoder{of_family} {' and '.join(conditions)}"
     if unasked:
-        return f"{sentence} {but_of_experiments(unasked)}"
-    finder = catalogue().finder
+        return f"{sentence} {describe_only_experiments(unasked)}"
+    finder = load_catalogue().finder
     if likes := finder.instead_of(words):
         return f"{sentence}; did you mean {' or '.join(likes)}?"
     if len(words) > 1 and all(map(finder.count, words)):
@@ -263,11 +277,11 @@ def _why_nothing(
 
 
 def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool) -> None:
-    from ..cards.finding import families as families_of  # which the other listing does without
+    from ..cards.search import list_families as families_of  # which the other listing does without
 
-    ids = matching(words, families)
-    found = families_of(catalogue().listing(ids), ids)
-    measured = measured_encoders(ids)
+    ids = search_encoders(words, families)
+    found = families_of(load_catalogue().listing(ids), ids)
+    measured = find_measured_encoders(ids)
     n_measured = [sum(encoder in measured for encoder in one.encoders) for one in found]
     if as_json:
         records = [
@@ -286,7 +300,7 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
         ]
         print_json({"n_encoders": len(ids), "families": records})
     if not ids:
-        raise NothingFound(_why_nothing(words, families, None, None, []))
+        raise NothingFound(_explain_empty_list(words, families, None, None, []))
     if as_json:
         return
     released = [one.known("released") for one in found]
@@ -301,14 +315,14 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
         "commercial use": [_commercial(one.values("commercial_use")) for one in found],
     }
     for name in ("released", "trained by"):  # which a narrow terminal does without
-        if not fits([*columns], list(zip(*columns.values(), strict=True))):
+        if not can_fit_table([*columns], list(zip(*columns.values(), strict=True))):
             del columns[name]
     print_table([*columns], list(zip(*columns.values(), strict=True)), right=(1, 2, 3))
     n_networks = sum(len(one.networks) for one in found)
     family = f"{len(found)} famil{'ies' if len(found) != 1 else 'y'}"
     print_notes(
         [
-            f"{family}, {counted(len(ids), 'encoder')}, {counted(n_networks, 'network')}",
+            f"{family}, {format_count(len(ids), 'encoder')}, {format_count(n_networks, 'network')}",
             "zoo list dinov3    the encoders of a family; or of a method, a name at timm, a data set",
             "zoo list --all     every encoder",
         ]
@@ -348,11 +362,11 @@ Examples:
 
 
 @click.command("compare", epilog=_COMPARE_EXAMPLES)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=encoder_names)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_encoder_names)
 @click.option("--published", is_flag=True, help="Where one encoder stands among those that come with the zoo.")
 @dataset_option
 @exclude_wrong_option
-@json_option
+@add_json_option
 def compare_command(
     names: tuple[str, ...], published: bool, dataset: str | None, exclude_wrong: bool, as_json: bool
 ) -> None:
@@ -369,12 +383,12 @@ def compare_command(
     if published:
         if len(names) != 1:
             raise click.UsageError(f"Got {' '.join(names)} with --published, expected one encoder.")
-        refuse_idle(("exclude_wrong",), "--published leaves wrong measurements out")
+        reject_unused_options(("exclude_wrong",), "--published leaves wrong measurements out")
         _print_published(names[0], dataset or IMAGENET, as_json)
         return
-    from .others import print_shared, shared_records, shared_rows  # which a list does without
+    from .reported_output import build_shared_records, find_shared_numbers, print_shared  # which a list does without
 
-    compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
+    compared = list_subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
     if len({subject.id for subject in compared}) < max(len(compared), 2):
         raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
     facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
@@ -382,7 +396,7 @@ def compare_command(
     differing = [fact for fact in facts if not fact.is_risk and len({fact.of(subject) for subject in compared}) > 1]
     is_pair = len(compared) == 2
     ids = list(dict.fromkeys(subject.id for subject in compared))
-    by_others = shared_rows(ids)
+    by_others = find_shared_numbers(ids)
     differences = {fact.name: _difference(fact, compared) for fact in risks} if is_pair else {}
     if as_json:
         shown = [*differing, *risks]
@@ -390,14 +404,15 @@ def compare_command(
         document: dict[str, Any] = {} if dataset is None else {"dataset": dataset}
         document["differing"] = [fact.name for fact in differing]
         document["encoders"] = [
-            {"encoder": subject.id, **record({fact.name: fact.of(subject) for fact in shown})} for subject in compared
+            {"encoder": subject.id, **make_record({fact.name: fact.of(subject) for fact in shown})}
+            for subject in compared
         ]
-        shared = {"measured_by_others": shared_records(by_others)}
+        shared = {"measured_by_others": build_shared_records(by_others)}
         print_json(document | ({"difference": differences} if is_pair else {}) | shared)
         return
     known = [subject.summary for subject in compared]
-    protocols = protocol_marks(known)
-    table = {fact: [cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
+    protocols = mark_protocols(known)
+    table = {fact: [format_cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
     if differing:
         print_table(["", *ids], [[fact.name, *table[fact]] for fact in differing])
         click.echo()
@@ -408,14 +423,14 @@ def compare_command(
         if is_pair:
             difference = differences[fact.name]
             plus = "+" if difference is not None and difference >= 0.05 else ""
-            row.append("" if difference is None else f"{plus}{points(difference)}{mark}")
+            row.append("" if difference is None else f"{plus}{format_points(difference)}{mark}")
         rows.append(row)
     first = "risk, in percent" + (f", on {dataset}" if dataset is not None else "")
     headers = [first, *ids, *["difference"] * is_pair]
     print_table(headers, rows, right=range(1, len(headers)))
     n_same = len(facts) - len(risks) - len(differing)
-    notes = [f"{n_same} facts are the same    {LEGEND}", *protocol_notes(protocols), *marks_in(table)]
-    print_notes([*notes, *left_out(compared), *older_parts(known)])
+    notes = [f"{n_same} facts are the same    {LEGEND}", *list_protocol_notes(protocols), *explain_marks(table)]
+    print_notes([*notes, *describe_left_out_encoders(compared), *list_older_parts_notes(known)])
     if by_others:
         print_shared(by_others, ids)
 
@@ -438,18 +453,22 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    among = f"{found.encoder} among {counted(len(found.group), 'encoder')} that come with the zoo, on {dataset}"
-    click.echo(click.style(wrapped(f"{among}: {found.group_words}"), bold=True) + "\n")
+    among = f"{found.encoder} among {format_count(len(found.group), 'encoder')} that come with the zoo, on {dataset}"
+    click.echo(click.style(wrap_text(f"{among}: {found.group_words}"), bold=True) + "\n")
     rows = []
     for one in found.places:
         mark = OTHER_PROTOCOL * (one.rank is None)
-        ends = "" if one.interval is None else " to ".join(map(points, one.interval))
-        ranks = ["-" if one.rank is None else str(one.rank), f"{spanned(one.lowest, one.highest)}{mark}", str(one.n)]
+        ends = "" if one.interval is None else " to ".join(map(format_points, one.interval))
+        ranks = [
+            "-" if one.rank is None else str(one.rank),
+            f"{format_range(one.lowest, one.highest)}{mark}",
+            str(one.n),
+        ]
         words = FACTS[one.risk].other_name or one.risk
-        rows.append([words, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
+        rows.append([words, format_points(one.value) + mark, ends, *ranks, format_points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
     print_table(heads, rows, right=range(1, 7))
-    click.echo("\n" + wrapped(found.answer) + "\n")
+    click.echo("\n" + wrap_text(found.answer) + "\n")
     rows = []
     for other in found.nearest:
         differing = "; ".join(f"{choice} {its}, {own}" for choice, (its, own) in other.differing.items())
@@ -458,7 +477,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     rows = []
     for effect in found.effects:
         if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
-            ends = f"{points(effect.ci_low)} to {points(effect.ci_high)}"
+            ends = f"{format_points(effect.ci_low)} to {format_points(effect.ci_high)}"
             on = FACTS[effect.outcome].other_name or effect.outcome
             rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
     if rows:

@@ -14,24 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, UnknownName, counted
+from ..errors import QueryError, UnknownName, format_count
 from .measure_options import (
     DATA_OPTIONS,
     IMAGES_HELP,
     RUN_OPTIONS,
     SIDES,
-    images_of_files,
-    opened,
-    opened_any,
-    skipped_notes,
-    there,
+    list_skipped_notes,
+    open_any_labelled,
+    open_labelled_images,
+    open_unlabelled_files,
+    require_images_exist,
 )
-from .options import ARGUMENTS, encoder_names, given_options, refuse_idle, seed_option, with_options
-from .output import json_option, print_json, print_notes, print_table, say
+from .options import (
+    ARGUMENTS,
+    add_options,
+    complete_encoder_names,
+    get_given_options,
+    make_seed_option,
+    reject_unused_options,
+)
+from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
-    from ..looking.looking import View
+    from ..looking.visualization import View
 
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = (  # arguments of look
@@ -71,8 +78,8 @@ def _queries(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, .
 @click.command(
     "look", epilog=f"{IMAGES_HELP}  a folder or files of images without labels\n\n{_EXAMPLES}", no_args_is_help=True
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES", callback=there)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @click.option("--out", metavar="DIR", type=_FOLDER, help="Where everything goes.  [default: look-IMAGES]")
 @click.option("--split", "part", type=click.Choice([*SIDES]), default="val", show_default=True, help="Of image sets.")
 @click.option("--images", "n_images", type=_N, default=500, show_default=True, help="Of more a sample is seen.")
@@ -98,10 +105,10 @@ def _queries(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, .
 @click.option("--layer", type=int, help="Block with the maps, from 0, or from the end as -3.  [default: the features']")
 @click.option("--px", type=_N, help="Side of the images, if not the card's: more pixels, more patches.")
 @click.option("--layout", type=click.Choice(["pca", "umap"]), default="pca", show_default=True, help="Of all images.")
-@seed_option("Of the sample, and of umap.")
-@(lambda command: with_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
+@make_seed_option("Of the sample, and of umap.")
+@(lambda command: add_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
-@json_option
+@add_json_option
 def look_command(
     names: tuple[str, ...],
     images: str,
@@ -121,31 +128,31 @@ def look_command(
 
     With queries from outside, or --duplicates, the page has neighbours or pairs alone, and a table is printed.
     """
-    from ..cards.catalogue import catalogue
-    from ..datasets.folders import joined
-    from ..datasets.notes import notes_on
+    from ..cards.catalogue import load_catalogue
+    from ..datasets.folders import join_parts
+    from ..datasets.notes import describe_decoding
     from ..loading import load
-    from ..looking.looking import look, named, sample_of
     from ..looking.neighbourhood import require_layout
     from ..looking.showing import require_folder, write_look
-    from ..progress import Bar
+    from ..looking.visualization import draw_image_sample, find_images, look
+    from ..progress import ProgressBar
 
     paths = [images]
     while len(names) > 1 and os.path.isfile(names[-1]):  # several files
         names, paths = names[:-1], [names[-1], *paths]
-    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
     require_layout(options["layout"])
     asked = {name: options.pop(name) for name in _LOOKING}
     if finds_duplicates:
-        refuse_idle(("queries", "k", *_OF_SAMPLES), "--duplicates compares all images with each other")
+        reject_unused_options(("queries", "k", *_OF_SAMPLES), "--duplicates compares all images with each other")
     needs_no_labels = finds_duplicates or not isinstance(asked["queries"], int)
-    sides, is_labelled = _asked(paths, options, needs_no_labels=needs_no_labels)
-    everything = joined([one for name, one in sides.items() if name in ("", *SIDES[part])])
+    sides, is_labelled = _open_parts(paths, options, needs_no_labels=needs_no_labels)
+    everything = join_parts([one for name, one in sides.items() if name in ("", *SIDES[part])])
     queries = None
     if not isinstance(asked["queries"], int):
         queries = _from_outside(asked["queries"], everything, options | {"skip_corrupt": asked["skip_corrupt"]})
-    if (compares_all := finds_duplicates or queries is not None) and "part" not in given_options():
-        everything = joined([*sides.values()])
+    if (compares_all := finds_duplicates or queries is not None) and "part" not in get_given_options():
+        everything = join_parts([*sides.values()])
     called = Path(images).stem if os.path.isfile(images) else everything.name
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
     if os.path.isdir(images) and folder.resolve().is_relative_to(Path(images).resolve()):
@@ -159,17 +166,17 @@ def look_command(
         del asked["k"]
     elif k > most:
         raise QueryError(f"Got --nearest {k}, expected at most {most} of the other images that are shown.")
-    also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
-    sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
-    asked |= {"is_labelled": is_labelled, "tell": say, "progress": lambda: Bar("images")}
+    also = [] if isinstance(asked["queries"], int) else find_images(everything, asked["queries"])
+    sample = draw_image_sample(everything, n_images, seed=asked["seed"], also=also)
+    asked |= {"is_labelled": is_labelled, "tell": log_progress, "progress": lambda: ProgressBar("images")}
     found = look(ids, sample, partial(load, px=px), **asked)
     if len(sample) < len(everything):
         drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
         found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)
-    say("drawing")
+    log_progress("drawing")
     command = shlex.join(["zoo", *click.get_current_context().meta.get(ARGUMENTS, ())])
     written, notes = write_look(found, folder, command=command)
-    notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
+    notes = [*found.notes, *notes, *list_skipped_notes(found.skipped), *describe_decoding([sample])]
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
     else:
@@ -194,22 +201,22 @@ def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
 
 def _from_outside(names: Sequence[str], images: ImageSet, options: dict[str, Any]) -> ImageSet | None:
     """Queries that are files or folders, or None if all are names of images of the set."""
-    from ..datasets.images import contents_of_files
+    from ..datasets.images import hash_image_files
 
     others = [name for name in names if not any(f"/{one}".endswith(f"/{name}") for one in images.names)]
     if not others and len(names) <= _MOST_QUERIES:
         return None
     if not others:
         raise QueryError(f"Got {len(names)} --queries, expected 1 to {_MOST_QUERIES} images of {images.name!r}.")
-    refuse_idle(_OF_SAMPLES, "queries from outside are compared with all images")
+    reject_unused_options(_OF_SAMPLES, "queries from outside are compared with all images")
     for name in (*others, *names):
         if not os.path.exists(name):
             hint = f"Queries are to be images of {images.name!r}, or all of them files or folders that are there."
             raise UnknownName("image", name, images.names if name in others else (), hint=hint)
-    found = images_of_files(names, options, refuses=False)
+    found = open_unlabelled_files(names, options, refuses=False)
     if found is None:
         raise QueryError(f"Got --queries {names[0]!r}, which is no image; expected image files, or folders of them.")
-    queries = replace(found[0], contents=contents_of_files(found[1]))
+    queries = replace(found[0], contents=hash_image_files(found[1]))
     for at in range(0 if options["skip_corrupt"] else len(queries)):
         queries.images[at]  # CorruptImage before anything is computed
     return queries
@@ -219,20 +226,20 @@ def _show_similar(
     ids: Sequence[str], gallery: ImageSet, queries: ImageSet | None, folder: Path, asked: dict[str, Any], as_json: bool
 ) -> None:
     """Near duplicates in a gallery, or the images nearest to queries, as a page and a table."""
-    from ..datasets.notes import notes_on
+    from ..datasets.notes import describe_decoding
     from ..loading import load
     from ..looking.showing import write_files
-    from ..looking.similar import find_similar, similar_page
-    from ..progress import Bar
+    from ..looking.similar import find_similar, render_similar_page
+    from ..progress import ProgressBar
 
     how = {name: asked[name] for name in ("batch_size", "n_workers", "device", "skip_corrupt")}
-    how |= {"load": partial(load, px=asked["px"]), "tell": say, "progress": lambda: Bar("images")}
+    how |= {"load": partial(load, px=asked["px"]), "tell": log_progress, "progress": lambda: ProgressBar("images")}
     found, skipped = find_similar(ids, gallery, queries, k=asked["k"] or min(_N_NEAREST, len(gallery)), **how)
     notes = [f"{name}: {note}" for name, one in found.items() for note in one.notes]
-    notes += [*skipped_notes(skipped), *notes_on([gallery] if queries is None else [gallery, queries])]
+    notes += [*list_skipped_notes(skipped), *describe_decoding([gallery] if queries is None else [gallery, queries])]
     facts = f"{shlex.join(['zoo', *click.get_current_context().meta.get(ARGUMENTS, ())])}."
     shown = {"is_labelled": asked["is_labelled"], "notes": notes, "facts": facts}
-    written = write_files({"index.html": similar_page(found, gallery, queries, **shown).encode()}, folder)
+    written = write_files({"index.html": render_similar_page(found, gallery, queries, **shown).encode()}, folder)
     lines = [(name, pair) for name, one in found.items() for pair in (*one.pairs, *one.copies)]
     if as_json:
         records = []
@@ -248,7 +255,7 @@ def _show_similar(
     for name, pair in lines[:_MOST_LINES]:
         share = "" if pair.false_share is None else f"{100 * pair.false_share:.2g}"
         rows.append([name, pair.test, pair.train, f"{pair.distance:.3g}", "copy" if pair.is_copy else share])
-    more = f"{counted(len(lines), 'pair')}; --json has all of them"
+    more = f"{format_count(len(lines), 'pair')}; --json has all of them"
     if rows:
         print_table(["encoder", "image", "nearest", "distance", "false %"], rows, right=[3, 4])
     else:
@@ -257,23 +264,25 @@ def _show_similar(
     print_notes([more, f"Written: {written[0]}", *notes], [how_to_read])
 
 
-def _asked(
+def _open_parts(
     arguments: Sequence[str], options: dict[str, Any], *, needs_no_labels: bool = False
 ) -> tuple[dict[str, ImageSet], bool]:
     """Parts of the images, and whether they have labels: files, and folders with images directly in them, have none."""
-    from ..datasets.folders import entries_of
-    from ..datasets.imagefiles import images_among
-    from ..datasets.images import contents_of_files
+    from ..datasets.folders import list_entries
+    from ..datasets.image_files import select_image_names
+    from ..datasets.images import hash_image_files
 
     first, found = arguments[0], None
-    beside = entries_of(Path(first), Counter())[1] if os.path.isdir(first) else None
-    if beside is None or images_among([one.name for one in beside], Counter()):
-        found = images_of_files(arguments, options)
+    beside = list_entries(Path(first), Counter())[1] if os.path.isdir(first) else None
+    if beside is None or select_image_names([one.name for one in beside], Counter()):
+        found = open_unlabelled_files(arguments, options)
     if found is None:
         asked = {"dataset": None, **options}
-        data = opened_any([first], asked, is_new=False) if needs_no_labels else opened(first, asked)
+        data = (
+            open_any_labelled([first], asked, is_new=False) if needs_no_labels else open_labelled_images(first, asked)
+        )
         if data.is_whole:
             return {"": data.train}, False
         return {one: getattr(data, one) for one in SIDES["both"]}, True
-    refuse_idle(("fold_labels",), "these images have no labels")
-    return {"": replace(found[0], contents=contents_of_files(found[1]))}, False
+    reject_unused_options(("fold_labels",), "these images have no labels")
+    return {"": replace(found[0], contents=hash_image_files(found[1]))}, False

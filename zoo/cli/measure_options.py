@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
-from ..cards.catalogue import catalogue
-from ..datasets.opening import (
+from ..cards.catalogue import load_catalogue
+from ..datasets.sources import (
     FOLDER_OPTIONS,
     KINDS,
     TABLE_OPTIONS,
     find_image_files,
+    format_sources_help,
     has_columns,
-    help_on,
     is_image_file,
     is_image_folder,
     is_table,
-    kept_options,
+    read_data_options,
 )
-from ..errors import QueryError, ResultsError, ZooError, counted, listed
-from ..files import irregular
+from ..errors import QueryError, ResultsError, ZooError, format_count, format_list
+from ..files import describe_irregular_file
 from ..results.values import IMAGENET
-from .options import given_options, refuse_idle, seed_option
-from .options import with_options as with_options
-from .output import TOLD, say
+from .options import add_options as add_options
+from .options import get_given_options, make_seed_option, reject_unused_options
+from .output import TOLD, log_progress
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
-    from ..datasets.images import Copies, SharedGroups
+    from ..datasets.images import CopyCounts, SharedGroups
     from ..evaluation.evaluating import Request
-    from ..features.items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
 
 PROTOCOL_OPTION = click.option(
@@ -67,7 +67,7 @@ PROBE_OPTIONS = (
         show_default=True,
         help="Draws of few-shot labels.",
     ),
-    seed_option("The first of them."),
+    make_seed_option("The first of them."),
     click.option(
         "--probe",
         type=click.Choice(["auto", "logistic", "streamed"]),
@@ -119,22 +119,22 @@ PART_NAMES = ("n_subsets", "order", "n_refits")
 DEVICE_OPTION = click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
 
 
-def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--source`` and ``--record``."""
     options = (
         click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
         click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results."),
     )
-    return with_options(command, options)
+    return add_options(command, options)
 
 
-def refuse_idle_source(*, record: bool) -> None:
+def reject_unused_source(*, record: bool) -> None:
     """Refuses ``--source`` where nothing is recorded."""
     if not record:
-        refuse_idle(("source",), "with --no-record nothing is recorded")
+        reject_unused_options(("source",), "with --no-record nothing is recorded")
 
 
-def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
+def build_request(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
     """The request to evaluate, from the options."""
     from ..evaluation.evaluating import Request
     from ..evaluation.measuring import label_setting
@@ -148,7 +148,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
         seed=options["seed"],
         probe=options["probe"],
         protocol=options.get("protocol"),
-        changed=settings_of(options["changed"]),
+        changed=parse_settings(options["changed"]),
         neighbours=options.get("neighbours", False),
         decompose=decompose,
         order=options.get("order", "standard"),
@@ -158,7 +158,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
     )
 
 
-def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, Any]:
+def parse_settings(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, Any]:
     """Settings from NAME=VALUE; values are read as JSON if they are JSON, else as text."""
     found: dict[str, Any] = {}
     for text in given:
@@ -172,10 +172,10 @@ def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, 
     return found
 
 
-IMAGES_HELP = f"\b\nIMAGES is one of\n{help_on(KINDS)}"
+IMAGES_HELP = f"\b\nIMAGES is one of\n{format_sources_help(KINDS)}"
 
 
-def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
+def parse_scale(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
     """Two numbers from LOW,HIGH."""
     if text is None:
         return None
@@ -188,14 +188,14 @@ def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return low, high
 
 
-def background_of(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+def parse_background(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     """A colour, or drop."""
-    from ..datasets.rgb import checked_background
+    from ..datasets.rgb import check_background
 
-    return checked_background(text)
+    return check_background(text)
 
 
-def columns_of(text: str | None) -> tuple[str, ...]:
+def parse_columns(text: str | None) -> tuple[str, ...]:
     """Names of columns from a list by comma."""
     if text is None:
         return ()
@@ -240,7 +240,7 @@ DATA_OPTIONS = (
     click.option(
         "--label-columns",
         metavar="LIST",
-        callback=lambda ctx, parameter, text: columns_of(text),
+        callback=lambda ctx, parameter, text: parse_columns(text),
         help="Columns of 0 and 1 of a CSV file, by comma: an image may have several of these labels.",
     ),
     click.option(
@@ -295,7 +295,7 @@ DATA_OPTIONS = (
     click.option(
         "--scale",
         metavar="LOW,HIGH",
-        callback=scale_of,
+        callback=parse_scale,
         help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
         "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
     ),
@@ -304,7 +304,7 @@ DATA_OPTIONS = (
         metavar="COLOUR|drop",
         default="white",
         show_default=True,
-        callback=background_of,
+        callback=parse_background,
         help="Colour that transparent parts of images are shown over; drop shows the colours that are stored in them.",
     ),
     click.option(
@@ -331,7 +331,7 @@ def require_page_at(page: Path | None) -> None:
     from ..looking.pages import require_page
 
     if page is None:
-        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
+        reject_unused_options(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
     else:
         require_page(page)
 
@@ -372,51 +372,53 @@ SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "l
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
 
 
-def image_options(command: Callable[..., Any], *, without: Sequence[Any] = ()) -> Callable[..., Any]:
+def add_image_options(command: Callable[..., Any], *, without: Sequence[Any] = ()) -> Callable[..., Any]:
     """Adds all options of images and features, but those that a verb has no use for."""
-    return with_options(command, [one for one in _OPTIONS if one not in without])
+    return add_options(command, [one for one in _OPTIONS if one not in without])
 
 
-def source_options(options: dict[str, Any]) -> dict[str, Any]:
+def select_source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
     return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS) if name in options}
 
 
-def refuse_idle_columns(images: str) -> None:
+def reject_unused_columns(images: str) -> None:
     """Refuses options of columns where the source of images has none."""
-    images = kept_options(images)[0]
+    images = read_data_options(images)[0]
     if not os.path.isdir(images):
-        refuse_idle(FOLDER_OPTIONS, f"{images!r} is no folder")
-    if not {*COLUMN_OPTIONS, *TABLE_OPTIONS} & given_options().keys() or is_table(images):
+        reject_unused_options(FOLDER_OPTIONS, f"{images!r} is no folder")
+    if not {*COLUMN_OPTIONS, *TABLE_OPTIONS} & get_given_options().keys() or is_table(images):
         return
     if not has_columns(images):
-        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no CSV file, shards or arrays, and has no columns")
-    refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
+        reject_unused_options(COLUMN_OPTIONS, f"{images!r} is no CSV file, shards or arrays, and has no columns")
+    reject_unused_options(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
-def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def require_images_exist(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Callback of images: what is not there is refused at once, before PyTorch is imported."""
-    from ..datasets.opening import refuse_absent
+    from ..datasets.sources import require_present
 
     for text in [value] if isinstance(value, str) else value:
-        refuse_absent(text, may_be_name=parameter.nargs == -1)
+        require_present(text, may_be_name=parameter.nargs == -1)
     return value
 
 
-def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_numbers: bool = False) -> ImageData:
+def open_labelled_images(
+    images: str, options: dict[str, Any], *, tells: bool = True, takes_numbers: bool = False
+) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused.
 
     Labels that are numbers are refused unless the verb takes them.
     """
     from ..datasets import open_images
 
-    refuse_idle_columns(images)
-    say(f"looking at {images}")
-    data = open_images(images, **source_options(options))
-    refuse_idle_scale(data)
+    reject_unused_columns(images)
+    log_progress(f"looking at {images}")
+    data = open_images(images, **select_source_options(options))
+    reject_unused_scale(data)
     if not data.is_split_here:
-        refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     if data.train.target and not takes_numbers:
         raise QueryError(
             f"The labels of {data.name!r} are numbers ({data.train.target!r}), and zoo "
@@ -424,76 +426,82 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True, takes_nu
             f"{', or take its numbers for classes with --target class' * ('label_kind' in options)}."
         )
     if tells:
-        tell_first([data.train, data.val])
+        log_image_sources([data.train, data.val])
     return data
 
 
-def refuse_idle_scale(data: ImageData) -> None:
+def reject_unused_scale(data: ImageData) -> None:
     """Refuses ``--scale`` for images that it does nothing to."""
     if not any(one.values for part in (data.train, data.val) for one in part.reading.stored.values()):
-        refuse_idle(("scale",), f"no image of {data.name!r} has values of more than 8 bits")
+        reject_unused_options(("scale",), f"no image of {data.name!r} has values of more than 8 bits")
 
 
 def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """Names of encoders, and what names images behind them: the last word, and before it files that are there."""
-    first = next((at for at, word in enumerate(words) if at and os.path.exists(word) and word not in catalogue()), -1)
+    first = next(
+        (at for at, word in enumerate(words) if at and os.path.exists(word) and word not in load_catalogue()), -1
+    )
     return tuple(words[:first]), list(words[first:])
 
 
-def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) -> ImageData:
-    """Opens images with or without labels, as :func:`opened`."""
-    from ..datasets.opening import open_any_images
+def open_any_labelled(images: Sequence[str], options: dict[str, Any], *, is_new: bool) -> ImageData:
+    """Opens images with or without labels, as :func:`open_labelled_images`."""
+    from ..datasets.sources import open_any_images
 
     if len(images) == 1 and not is_image_file(images[0]):
-        refuse_idle_columns(images[0])
+        reject_unused_columns(images[0])
     else:
-        refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
-    say(f"looking at {listed(images, 3)}")
-    data = open_any_images(images, is_new=is_new, **source_options(options))
-    refuse_idle_scale(data)
+        reject_unused_options((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
+    log_progress(f"looking at {format_list(images, 3)}")
+    data = open_any_images(images, is_new=is_new, **select_source_options(options))
+    reject_unused_scale(data)
     if data.is_whole:
-        refuse_idle(("parts", *SPLIT_OPTIONS), "images without labels are not split")
+        reject_unused_options(("parts", *SPLIT_OPTIONS), "images without labels are not split")
     elif not data.is_split_here:
-        refuse_idle(SPLIT_OPTIONS, f"{images[0]!r} says itself which images are to be tested on")
-    tell_first([data.train, data.val])
+        reject_unused_options(SPLIT_OPTIONS, f"{images[0]!r} says itself which images are to be tested on")
+    log_image_sources([data.train, data.val])
     return data
 
 
 SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
 
 
-def images_of_files(
+def open_unlabelled_files(
     arguments: Sequence[str], options: dict[str, Any], *, refuses: bool = True
 ) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
-    from ..datasets.folders import unlabelled_images
+    from ..datasets.folders import make_unlabelled_images
 
     first = arguments[0]
-    if len(arguments) == 1 and not (is_image_folder(first) or is_image_file(first) or irregular(first)):
+    if len(arguments) == 1 and not (is_image_folder(first) or is_image_file(first) or describe_irregular_file(first)):
         return None
     root, names, left_out = find_image_files(arguments)
     paths = [os.path.join(root, name) for name in names]
     idle = ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS)
-    refuse_idle(idle if refuses else (), "files and folders have neither parts nor columns")
+    reject_unused_options(idle if refuses else (), "files and folders have neither parts nor columns")
     shown = {name: options[name] for name in SHOWN_OPTIONS}
     called = Path(arguments[0]).resolve().name or "images"
-    images = unlabelled_images(paths, names=names, name=called, **shown)
+    images = make_unlabelled_images(paths, names=names, name=called, **shown)
     return replace(images, reading=replace(images.reading, left_out=left_out)), paths
 
 
-def tell_first(image_sets: Sequence[ImageSet]) -> None:
+def log_image_sources(image_sets: Sequence[ImageSet]) -> None:
     """Says on stderr, before anything takes long, how the source of the images was read."""
-    lines = first_lines(image_sets)
+    lines = describe_sources(image_sets)
     click.get_current_context().meta[TOLD] = lines
     for line in lines:
         click.echo(line, err=True)
 
 
-def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
+def describe_sources(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
     is_split = train.fingerprint != test.fingerprint
-    n = f"{len(train):,} training and {counted(len(test), 'test image')}" if is_split else counted(len(train), "image")
+    n = (
+        f"{len(train):,} training and {format_count(len(test), 'test image')}"
+        if is_split
+        else format_count(len(train), "image")
+    )
     known = f"{n} of {len(train.classes):,} {'numbers' if train.target else 'classes'}"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
@@ -518,38 +526,38 @@ def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
         raise
 
 
-def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
+def describe_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
     """How images are read, and copies and groups among them: as JSON (images, copies, groups) and as notes."""
-    from ..datasets.images import copies_of, shared_groups
-    from ..datasets.notes import notes_on
+    from ..datasets.images import count_copies, count_shared_groups
+    from ..datasets.notes import describe_decoding
 
     sets = {"all": data.train} if data.is_whole else {"train": data.train, "val": data.val}
     copies, groups = None, None
     if not data.is_whole:
-        copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
-        groups = shared_groups(data.train.groups, data.val.groups)
-    on_images = notes_on(sets.values())
+        copies = count_copies(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+        groups = count_shared_groups(data.train.groups, data.val.groups)
+    on_images = describe_decoding(sets.values())
     document = {
         "images": {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": on_images},
-        "copies": copies_document(copies),
-        "groups": groups_document(groups),
+        "copies": build_copies_document(copies),
+        "groups": build_groups_document(groups),
     }
-    return document, [*copies_notes(copies), *groups_notes(groups, has_intervals=has_intervals), *on_images]
+    return document, [*list_copies_notes(copies), *list_groups_notes(groups, has_intervals=has_intervals), *on_images]
 
 
-def featurising(options: dict[str, Any]) -> Featurising:
+def build_featurising(options: dict[str, Any]) -> FeaturisingOptions:
     """How features are computed, from the options."""
     from ..features.computing import COMPILED
-    from ..features.items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
     if options["compiled"]:
         given["precision"] += COMPILED
-    return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
+    return FeaturisingOptions(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordingResult:
     """Result of adding numbers to the user's results."""
 
     document: dict[str, Any] | None  # for JSON; None if nothing was recorded
@@ -557,18 +565,18 @@ class Recording:
     notes: tuple[str, ...]
 
 
-def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recording:
+def record_measured_rows(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> RecordingResult:
     """Adds rows to the user's results; a failure becomes a sentence, because the numbers must still be printed."""
     from ..results.recording import record
 
     try:
         found = record(make_rows(), differing="tell")
     except ZooError as error:
-        return Recording(document=None, problem=f"The numbers were not added to your results: {error}", notes=())
+        return RecordingResult(document=None, problem=f"The numbers were not added to your results: {error}", notes=())
     notes, problem = [], ""
     if found.paths:
         known = f", {found.n_known} were there" if found.n_known else ""
-        notes.append(f"{counted(found.n_new, 'row')} added to {', '.join(map(str, found.paths))}{known}")
+        notes.append(f"{format_count(found.n_new, 'row')} added to {', '.join(map(str, found.paths))}{known}")
     if n := len(found.differences):
         notes += map(str, found.differences)
         problem = (
@@ -581,39 +589,39 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
         "known": found.n_known,
         "differing": [asdict(one) for one in found.differences],
     }
-    return Recording(document=document, problem=problem, notes=tuple(notes))
+    return RecordingResult(document=document, problem=problem, notes=tuple(notes))
 
 
-def copies_notes(copies: Copies | None) -> list[str]:
+def list_copies_notes(copies: CopyCounts | None) -> list[str]:
     """Sentences on images that are copies of others."""
     return [] if copies is None else copies.notes()
 
 
-def copies_document(copies: Copies | None) -> dict[str, Any] | None:
+def build_copies_document(copies: CopyCounts | None) -> dict[str, Any] | None:
     """Counts of copies as JSON."""
     return None if copies is None else copies.as_dict()
 
 
-def groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[str]:
+def list_groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[str]:
     """Sentences on groups of images."""
     if groups is None:
         return []
-    intervals = f"intervals are over the {counted(groups.n_test, 'group')} of test images, not over images"
+    intervals = f"intervals are over the {format_count(groups.n_test, 'group')} of test images, not over images"
     return [intervals] * has_intervals + groups.notes()
 
 
-def groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
+def build_groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
     """Counts of groups as JSON."""
     return None if groups is None else groups.as_dict()
 
 
-def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
+def list_skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
-    read = counted(len(images), "image could not be read and was", "images could not be read and were")
+    read = format_count(len(images), "image could not be read and was", "images could not be read and were")
     return [f"{read} left out: {', '.join(images[:n_named])}"] if images else []
 
 
-def as_number(text: str | None) -> float | None:
+def parse_number(text: str | None) -> float | None:
     """The number that an argument is; None if it is a name, or absent."""
     try:
         return None if text is None else float(text)

@@ -11,38 +11,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..errors import QueryError, ZooError
-from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, feature_metric
+from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, find_feature_metric
 from .engine_options import (
-    command_again,
-    engine_of,
-    engine_options,
-    recorded_run,
+    add_engine_options,
+    build_engine,
+    build_setting,
+    open_recorded_run,
+    rebuild_command,
+    report_many,
     require_measured,
-    setting_of,
-    tell_many,
 )
 from .measure_options import (
     IMAGES_HELP,
     LABEL_KIND,
     SHOWN_OPTIONS,
-    about_images,
-    image_options,
-    opened,
-    recording,
-    recording_options,
-    refuse_idle_source,
+    add_image_options,
+    add_recording_options,
+    describe_images,
+    open_labelled_images,
+    parse_settings,
+    record_measured_rows,
     refuse_other_images,
-    settings_of,
-    there,
+    reject_unused_source,
+    require_images_exist,
 )
-from .options import encoder_names, given_options, metric_names, refuse_idle, seed_option
-from .output import json_option, print_json, print_notes, print_table, say
+from .options import complete_encoder_names, get_given_options, make_seed_option, metric_names, reject_unused_options
+from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..evaluation.label_free.measuring import Inputs, Measured
+    from ..evaluation.label_free.measuring import MetricInputs, MetricResult
 
 BETTER = {True: "higher", False: "lower", None: "neither"}
 Record = dict[str, Any]
@@ -66,9 +66,15 @@ Examples:
 
 @click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
-@click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, callback=there, shell_complete=encoder_names)
+@click.argument(
+    "words",
+    metavar="NAME... IMAGES|FEATURES",
+    nargs=-1,
+    callback=require_images_exist,
+    shell_complete=complete_encoder_names,
+)
 @click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
-@partial(image_options, without=[LABEL_KIND])  # its --target is another
+@partial(add_image_options, without=[LABEL_KIND])  # its --target is another
 @click.option(
     "--split",
     type=click.Choice(["train", "val"]),
@@ -106,7 +112,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Features of validation images, beside FEATURES.",
 )
-@seed_option("Of images, views, clusters and draws.")
+@make_seed_option("Of images, views, clusters and draws.")
 @click.option(
     "--set",
     "changed",
@@ -114,9 +120,9 @@ Examples:
     multiple=True,
     help="An option of a metric, as cluster_learnability.k=5; named in the protocol. Repeatable.",
 )
-@engine_options
-@recording_options
-@json_option
+@add_engine_options
+@add_recording_options
+@add_json_option
 def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, as_json: bool, **options: Any) -> None:
     """Measure how good features are, without labels or without training a probe.
 
@@ -152,23 +158,25 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
         return
     if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
-    wanted = list(FEATURE_METRICS) if metrics == "all" else [feature_metric(one).name for one in metrics.split(",")]
+    wanted = (
+        list(FEATURE_METRICS) if metrics == "all" else [find_feature_metric(one).name for one in metrics.split(",")]
+    )
     chosen: dict[str, dict[str, Any]] = {}  # options by metric
-    for key, value in settings_of(options["changed"], form="METRIC.NAME=VALUE").items():
+    for key, value in parse_settings(options["changed"], form="METRIC.NAME=VALUE").items():
         name, point, option = key.partition(".")
         if not point or not option:
             raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
-        chosen.setdefault(feature_metric(name).name, {})[option] = value
+        chosen.setdefault(find_feature_metric(name).name, {})[option] = value
     from ..evaluation.label_free.measuring import check_options
 
     check_options(wanted, chosen)
     *names, last = words
     if names:
-        refuse_idle(("beside",), "images have a part for validation, and --val is for files of features")
-        refuse_idle_source(record=options["record"])
+        reject_unused_options(("beside",), "images have a part for validation, and --val is for files of features")
+        reject_unused_source(record=options["record"])
         _of_encoders(wanted, names, last, chosen, options, as_json)
     else:
-        refuse_idle(given_options().keys() - _OF_A_FILE, "without IMAGES, a file of features is measured")
+        reject_unused_options(get_given_options().keys() - _OF_A_FILE, "without IMAGES, a file of features is measured")
         _of_file(wanted, Path(last), chosen, options, as_json)
 
 
@@ -203,20 +211,20 @@ def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record,
     """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
-    from ..evaluation.label_free.measuring import arguments_for, arrays_of
-    from ..evaluation.label_free.rank import spectrum_of
+    from ..evaluation.label_free.measuring import read_arrays, select_arguments
+    from ..evaluation.label_free.rank import compute_spectrum
 
-    arrays = arrays_of(path, beside=options["beside"])
+    arrays = read_arrays(path, beside=options["beside"])
     spectrum: Any = None  # one for all metrics that read it, so that the features are passed over once
     ids = arrays.get("ids")
     n_images = len(arrays["z"]) if ids is None else len(set(ids.tolist()))
     records: list[Record] = []
-    for one in map(feature_metric, wanted):
+    for one in map(find_feature_metric, wanted):
         begun_s = time.perf_counter()
         try:
-            arguments = arguments_for(one, arrays)
+            arguments = select_arguments(one, arrays)
             if one.streams:
-                spectrum = spectrum_of(arguments["z"]) if spectrum is None else spectrum
+                spectrum = compute_spectrum(arguments["z"]) if spectrum is None else spectrum
                 arguments = {"z": spectrum}
             seeded = {"seed": options["seed"]} if one.seeded else {}
             value = compute(one.name, **arguments, **(seeded | chosen.get(one.name, {})))
@@ -250,22 +258,27 @@ def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record,
 def _of_encoders(
     wanted: Sequence[str], names: Sequence[str], images: str, chosen: Record, options: Record, as_json: bool
 ) -> None:
-    from ..evaluation.label_free.measuring import rows_of_measured
-    from ..evaluation.many import MeasuringMetrics, metrics_asked, metrics_many, metrics_of
-    from ..progress import Bar
+    from ..evaluation.label_free.measuring import make_metric_rows
+    from ..evaluation.many_encoders import (
+        MetricsSpec,
+        compute_encoder_metrics,
+        describe_metrics_run,
+        measure_many_metrics,
+    )
+    from ..progress import ProgressBar
 
-    engine = engine_of(options)
-    refuse_idle(("stored",), "what metrics read of features is kept in float32")
-    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    data: ImageData = opened(images, options)
+    engine = build_engine(options)
+    reject_unused_options(("stored",), "what metrics read of features is kept in float32")
+    ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
+    data: ImageData = open_labelled_images(images, options)
     if options["record"]:
         refuse_other_images(data)
     target = None
     if options["target"] is not None:
         target = partial(_target, options["target"], {name: options[name] for name in SHOWN_OPTIONS})
-    setting = setting_of(images, data, options, engine)
+    setting = build_setting(images, data, options, engine)
     taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
-    measuring = MeasuringMetrics(
+    measuring = MetricsSpec(
         images=setting.source,
         target=target,
         fingerprints=dict(setting.fingerprints) | ({} if target is None else {"target": target().train.fingerprint}),
@@ -275,9 +288,9 @@ def _of_encoders(
         taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
         how=setting.how,
         source=options["source"],
-        describe=metrics_document,
+        describe=build_metrics_document,
     )
-    of_images, notes = about_images(data, has_intervals=False)
+    of_images, notes = describe_images(data, has_intervals=False)
     found: list[Record] = []
     problems: list[str] = []
 
@@ -286,7 +299,7 @@ def _of_encoders(
         if not as_json:  # before anything can go wrong with the results
             click.echo(click.style(f"\n{document['encoder']}", bold=True) + f" on {document['dataset']}\n")
             _print(document["metrics"], all_notes)
-        recorded = recording(rows) if options["record"] else None
+        recorded = record_measured_rows(rows) if options["record"] else None
         if recorded and not as_json:
             print_notes(recorded.notes)
         problem = recorded.problem if recorded else ""
@@ -297,18 +310,20 @@ def _of_encoders(
     failed: list[Record] = []
     if engine.is_used:
         resources = engine.resources(options["device"])
-        asked = metrics_asked(measuring, ids, data, resources=resources, command=command_again(images))
-        with recorded_run(engine, asked, options["device"]) as (workers, journal):
-            done = metrics_many(measuring, ids, workers, journal, Bar("encoders"), resources=resources)
+        asked = describe_metrics_run(measuring, ids, data, resources=resources, command=rebuild_command(images))
+        with open_recorded_run(engine, asked, options["device"]) as (workers, journal):
+            done = measure_many_metrics(measuring, ids, workers, journal, ProgressBar("encoders"), resources=resources)
         for one in done.measured:
             add(one.document, lambda rows=one.rows: rows)  # type: ignore[misc]
-        tell_many(done, found, engine, as_json=as_json, key="encoders")
+        report_many(done, found, engine, as_json=as_json, key="encoders")
         n_failed = len(done.failed)
     else:
         for name in ids:
             try:
-                say(f"{name}: features of {data.name}")
-                inputs, measured = metrics_of(measuring, name, progress=lambda label: Bar("images"), tell=say)
+                log_progress(f"{name}: features of {data.name}")
+                inputs, measured = compute_encoder_metrics(
+                    measuring, name, progress=lambda label: ProgressBar("images"), tell=log_progress
+                )
             except ZooError as error:
                 if len(ids) == 1:
                     raise
@@ -316,8 +331,8 @@ def _of_encoders(
                 click.echo(f"{name}: {error}", err=True)
                 continue
             add(
-                metrics_document(inputs, measured),
-                partial(rows_of_measured, measured, inputs, source=options["source"]),
+                build_metrics_document(inputs, measured),
+                partial(make_metric_rows, measured, inputs, source=options["source"]),
             )
         if as_json:
             print_json(found[0] if len(ids) == 1 else {"encoders": found, "failed": failed})
@@ -327,7 +342,7 @@ def _of_encoders(
         raise click.ClickException(_NONE)
 
 
-def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:
+def build_metrics_document(inputs: MetricInputs, found: Sequence[MetricResult]) -> Record:
     """Metrics of an encoder as JSON."""
     records = [
         _about(one.metric)

@@ -17,14 +17,14 @@ ARGUMENTS = "zoo.arguments"
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def with_options(command: Callable[..., Any], options: Sequence[Option]) -> Callable[..., Any]:
+def add_options(command: Callable[..., Any], options: Sequence[Option]) -> Callable[..., Any]:
     """The command with all of these options, in their order."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def given_options() -> dict[str, str]:
+def get_given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
     found = {}
@@ -39,9 +39,9 @@ def given_options() -> dict[str, str]:
     return found
 
 
-def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None:
+def reject_unused_options(names: Iterable[str], because: str, *, remedy: str = "") -> None:
     """Refuses options that were given and have no effect: ``because`` completes the sentence."""
-    given = given_options()
+    given = get_given_options()
     idle = [given[name] for name in names if name in given]
     if idle:
         has, it = ("has", "it") if len(idle) == 1 else ("have", "them")
@@ -75,41 +75,41 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.casefold().startswith(incomplete.casefold())]
 
 
-def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completes ids of encoders, and as the first word the verbs below this one."""
-    from ..cards.catalogue import catalogue
+    from ..cards.catalogue import load_catalogue
 
     below = () if ctx.params.get(str(parameter.name)) else getattr(ctx.command, "verbs", ())
     verbs = _beginning(incomplete, below)
     try:
-        cards = catalogue()
+        cards = load_catalogue()
         return verbs + (_beginning(incomplete, cards) or _beginning(incomplete, cards.with_unlisted))
     except ZooError:
         return verbs
 
 
 def _columns() -> Iterable[str]:
-    from ..results.facts import kinds
+    from ..results.facts import list_column_kinds
 
-    return kinds()
+    return list_column_kinds()
 
 
 def _others() -> Iterable[str]:
-    from ..results.facts import others_columns
+    from ..results.facts import list_others_columns
 
-    return others_columns()
+    return list_others_columns()
 
 
 def _datasets_of_others() -> Iterable[str]:
-    from ..results.evidence import datasets
+    from ..results.evidence import list_datasets
 
-    return datasets()
+    return list_datasets()
 
 
 def _families() -> Iterable[str]:
-    from ..cards.catalogue import catalogue
+    from ..cards.catalogue import load_catalogue
 
-    return dict.fromkeys(catalogue().with_unlisted.column("family").values())
+    return dict.fromkeys(load_catalogue().with_unlisted.column("family").values())
 
 
 def _datasets() -> Iterable[str]:
@@ -125,24 +125,24 @@ def _metrics(kind: str) -> Iterable[str]:
 
 
 def _studies() -> Iterable[str]:
-    from ..files import shipped_studies
+    from ..files import list_shipped_studies
 
-    return ["all", *shipped_studies()]
+    return ["all", *list_shipped_studies()]
 
 
 def _licences() -> Iterable[str]:
-    from ..cards.catalogue import catalogue
+    from ..cards.catalogue import load_catalogue
     from ..cards.licences import LICENCE_WORDS
     from ..cards.schema import Missing
 
-    found = set(catalogue().column("licence.weights").values())
+    found = set(load_catalogue().column("licence.weights").values())
     return [*LICENCE_WORDS, *sorted(licence for licence in found if not isinstance(licence, Missing))]
 
 
 def _devices() -> Iterable[str]:
-    from ..cards.throughput import devices
+    from ..cards.throughput import list_devices
 
-    return ["cuda", "cpu", *(device.name.replace(" ", "-") for device in devices())]  # shells end words at spaces
+    return ["cuda", "cpu", *(device.name.replace(" ", "-") for device in list_devices())]  # shells end words at spaces
 
 
 metric_names = _completing(lambda: _metrics("of features"), by_comma=True)
@@ -183,7 +183,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 only_limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
 
 
-def seed_option(text: str) -> Option:
+def make_seed_option(text: str) -> Option:
     """``--seed``, with what is drawn."""
     return click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=text)
 
@@ -199,7 +199,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b?", re.IGNORECASE | re.ASC
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?m(?:in)?)? ?(?:(\d+(?:\.\d+)?) ?s)?", re.ASCII)
 
 
-def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+def parse_count(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Callback of a whole number above 0: ``20000``, ``20,000``, ``20k``, ``4.1M``, ``1e8``.
 
     Commas and underscores stand between thousands only.
@@ -216,7 +216,7 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     raise _unreadable(value, "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8")
 
 
-def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+def parse_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
     if value is None:
         return None
@@ -228,7 +228,7 @@ def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None)
     raise _unreadable(value, "memory such as 8GB, 512MB or 8GiB")
 
 
-def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+def parse_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``; None of ``none``."""
     if value is None or value.strip().casefold() == "none":
         return None

@@ -18,8 +18,8 @@ from unicodedata import east_asian_width
 import click
 
 from ..cards.schema import Missing
-from ..errors import listed as listed
-from ..errors import visible
+from ..errors import escape_unprintable
+from ..errors import format_list as format_list
 
 _LABEL_WIDTH = 36
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
@@ -34,31 +34,31 @@ _OURS = f"\x1b[{100_000 + secrets.randbelow(900_000)};"
 _echo, _style = click.echo, click.style
 
 
-def shown(text: object) -> str:
-    """A text for a terminal, as :func:`zoo.errors.visible` has it, but for our own colours."""
-    return _OURS.join(map(visible, str(text).split(_OURS)))
+def escape_text(text: object) -> str:
+    """A text for a terminal, as :func:`zoo.errors.escape_unprintable` has it, but for our own colours."""
+    return _OURS.join(map(escape_unprintable, str(text).split(_OURS)))
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints what :func:`shown` makes of a text."""
-    _echo(shown(text).replace(_OURS, "\x1b["), err=err, nl=nl)
+    """Prints what :func:`escape_text` makes of a text."""
+    _echo(escape_text(text).replace(_OURS, "\x1b["), err=err, nl=nl)
 
 
-def styled(text: object, **style: Any) -> str:
+def style_text(text: object, **style: Any) -> str:
     """A text in colours, for :func:`echo`."""
     before, after = _style("\0", **style).replace("\x1b[", _OURS).split("\0")
-    return f"{before}{shown(text)}{after}"
+    return f"{before}{escape_text(text)}{after}"
 
 
 @contextmanager
-def visible_output() -> Iterator[None]:
+def escape_output() -> Iterator[None]:
     """Whatever a verb prints by click in the block is printed by :func:`echo`: one rule for them all."""
     before = click.echo, click.style, click.secho
 
     def secho(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-        echo(styled(text, **style), err=err, nl=nl)
+        echo(style_text(text, **style), err=err, nl=nl)
 
-    click.echo, click.style, click.secho = echo, styled, secho  # type: ignore[assignment]
+    click.echo, click.style, click.secho = echo, style_text, secho  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -71,7 +71,7 @@ class NothingFound(click.ClickException):
     exit_code = 1
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--json``, passed on as ``as_json``, and ``--verbose``, which :func:`print_notes` knows of."""
 
     def remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -107,11 +107,11 @@ def _records(value: Any) -> str:
 _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # json.dumps would make one for every record
 
 
-def record(values: Mapping[str, Any]) -> dict[str, Any]:
+def make_record(values: Mapping[str, Any]) -> dict[str, Any]:
     """A record for JSON: missing values become null, and ``missing`` says why each of them is.
 
     >>> from zoo.cards.schema import NOT_APPLICABLE
-    >>> record({"z_dim": 384, "patch_size": NOT_APPLICABLE})
+    >>> make_record({"z_dim": 384, "patch_size": NOT_APPLICABLE})
     {'z_dim': 384, 'patch_size': None, 'missing': {'patch_size': 'not applicable'}}
     """
     missing = {name: value.value for name, value in values.items() if isinstance(value, Missing)}
@@ -130,30 +130,32 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
     each row becomes a block of lines.
     """
-    headers, *rows = ([shown(cell).replace("\n", "\\n") for cell in row] for row in (headers, *rows))
+    headers, *rows = ([escape_text(cell).replace("\n", "\\n") for cell in row] for row in (headers, *rows))
     widths = _widths(headers, rows)
-    if sum(widths) + 2 * (len(widths) - 1) <= width():
+    if sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width():
         padded = [
             _padded(cells, wide, position in right)
             for position, (cells, wide) in enumerate(zip(zip(headers, *rows, strict=True), widths, strict=True))
         ]
         lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
-        echo("\n".join([styled(lines[0], bold=True), *lines[1:]]))
+        echo("\n".join([style_text(lines[0], bold=True), *lines[1:]]))
         return
     headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
     widths = _widths(headers, rows)
     leasts = [
         wide if position in right or not position else min(wide, _NARROWEST) for position, wide in enumerate(widths)
     ]
-    if sum(leasts) + len(leasts) - 1 > width():  # only then are names in the first column broken, which people copy
+    if (
+        sum(leasts) + len(leasts) - 1 > get_terminal_width()
+    ):  # only then are names in the first column broken, which people copy
         leasts[0] = min(leasts[0], _NARROWEST_FIRST)
-    if sum(leasts) + len(leasts) - 1 > width():
+    if sum(leasts) + len(leasts) - 1 > get_terminal_width():
         for row in rows:
-            echo(styled(row[0], bold=True))
+            echo(style_text(row[0], bold=True))
             for header, cell in zip(headers[1:], row[1:], strict=True):
-                echo("\n".join(entry(header.replace("\n", ""), cell)))
+                echo("\n".join(format_entry(header.replace("\n", ""), cell)))
         return
-    while sum(widths) + len(widths) - 1 > width():  # the widest column that may still shrink does
+    while sum(widths) + len(widths) - 1 > get_terminal_width():  # the widest column that may still shrink does
         free = [position for position, least in enumerate(leasts) if widths[position] > least]
         widths[max(free, key=widths.__getitem__)] -= 1
     _print_wrapped(headers, rows, widths, right)
@@ -173,21 +175,23 @@ def _print_wrapped(
     for row in rows:
         table.add_row(*map(Text.from_ansi, row))
     file = io.StringIO()  # printed by click, which knows whether colours are wanted
-    Console(file=file, width=width() + 1, force_terminal=True, color_system="standard", highlight=False).print(table)
+    Console(
+        file=file, width=get_terminal_width() + 1, force_terminal=True, color_system="standard", highlight=False
+    ).print(table)
     _echo(file.getvalue(), nl=False)
 
 
-def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+def can_fit_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether :func:`print_table` breaks no cell and no header."""
-    headers, *rows = ([shown(cell) for cell in row] for row in (headers, *rows))
+    headers, *rows = ([escape_text(cell) for cell in row] for row in (headers, *rows))
     widths = _widths(headers, rows)
-    return sum(widths) + 2 * (len(widths) - 1) <= width()
+    return sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width()
 
 
 def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     columns = zip(*rows, strict=True) if rows else [()] * len(headers)
     return [
-        max(map(len if _is_plain(cells) else n_cells, [*header.split("\n"), *cells]))
+        max(map(len if _is_plain(cells) else count_cells, [*header.split("\n"), *cells]))
         for header, cells in zip(headers, columns, strict=True)
     ]
 
@@ -195,7 +199,7 @@ def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 def _padded(cells: Sequence[str], wide: int, is_right: bool) -> list[str]:
     if _is_plain(cells):
         return [cell.rjust(wide) if is_right else cell.ljust(wide) for cell in cells]
-    gaps = (" " * (wide - n_cells(cell)) for cell in cells)
+    gaps = (" " * (wide - count_cells(cell)) for cell in cells)
     return [gap + cell if is_right else cell + gap for gap, cell in zip(gaps, cells, strict=True)]
 
 
@@ -214,14 +218,14 @@ def _broken(header: str) -> str:
     return "\n".join(re.split(r"(?<=[-_])", header)) if len(header) > 6 else header
 
 
-def n_cells(text: str) -> int:
+def count_cells(text: str) -> int:
     """Columns of a terminal that a text takes; East Asian wide characters take two each, colours none."""
     if "\x1b" in text:
         text = click.unstyle(text)
     return len(text) if text.isascii() else sum(1 + (east_asian_width(one) in "WF") for one in text)
 
 
-def width() -> int:
+def get_terminal_width() -> int:
     """Characters a line."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
@@ -246,37 +250,37 @@ def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
         n = len(lines) + len(more) - len(shown)
         lines = [*shown, f"{n} more note{'s' * (n > 1)}: --verbose"]
     for line in lines:
-        echo(styled(wrapped(line), dim=True), err=not sys.stdout.isatty())
+        echo(style_text(wrap_text(line), dim=True), err=not sys.stdout.isatty())
 
 
 def print_command(purpose: str, command: str | None) -> None:
     """Prints which command comes next, on one line for copying; to stderr where :func:`print_notes` does."""
     if command is not None:
-        echo(styled(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
+        echo(style_text(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
 
 
-def wrapped(text: str, *, rest: str = "") -> str:
+def wrap_text(text: str, *, rest: str = "") -> str:
     """A sentence broken to the width of the terminal, its later lines behind ``rest``; one line in a pipe."""
-    return "\n".join(_lines(text, rest=rest)) or shown(text)
+    return "\n".join(_lines(text, rest=rest)) or escape_text(text)
 
 
-def hanging(text: str) -> str:
-    """Like :func:`wrapped`, all lines but the first indented."""
-    return wrapped(text, rest="  ")
+def wrap_indented(text: str) -> str:
+    """Like :func:`wrap_text`, all lines but the first indented."""
+    return wrap_text(text, rest="  ")
 
 
-def entry(label: str, text: str) -> list[str]:
+def format_entry(label: str, text: str) -> list[str]:
     """Lines of one labelled text, its later lines beside the label; below it on a narrow terminal."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
-    if width() < 64 or not first.endswith(" "):
+    if get_terminal_width() < 64 or not first.endswith(" "):
         return [f"  {label}", *_lines(text, "    ", "    ")]
     return _lines(text, first, " " * _LABEL_WIDTH) or [f"  {label}"]
 
 
 def _lines(text: str, first: str = "", rest: str = "") -> list[str]:
     return textwrap.wrap(
-        shown(text),
-        width(),
+        escape_text(text),
+        get_terminal_width(),
         initial_indent=first,
         subsequent_indent=rest,
         break_long_words=False,
@@ -284,10 +288,10 @@ def _lines(text: str, first: str = "", rest: str = "") -> list[str]:
     )
 
 
-def size(n_bytes: float) -> str:
+def format_size(n_bytes: float) -> str:
     """Bytes as people read them, in the units of a download's progress bar.
 
-    >>> [size(n) for n in (0, 999, 86_664_000, 1_011_223_040)]
+    >>> [format_size(n) for n in (0, 999, 86_664_000, 1_011_223_040)]
     ['0 B', '999 B', '86.7 MB', '1.0 GB']
     """
     for unit in ("B", "kB", "MB", "GB"):
@@ -297,10 +301,11 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.1f} TB"
 
 
-def place_name(place: str) -> str:
+def format_place_name(place: str) -> str:
     """The host, repository or library of a place, short enough for a table.
 
-    >>> [place_name(place) for place in ("https://host/a.pth", "hf:owner/repository/a.pth", "timm:vit_small.dino")]
+    >>> places = "https://host/a.pth", "hf:owner/repository/a.pth", "timm:vit_small.dino"
+    >>> [format_place_name(place) for place in places]
     ['host', 'hf:owner/repository', 'timm']
     """
     scheme, _, rest = place.partition(":")
@@ -317,20 +322,20 @@ def place_name(place: str) -> str:
 # --- progress and questions ------------------------------------------------------------------------------------------
 
 
-def say(text: str) -> None:
+def log_progress(text: str) -> None:
     """Prints on a terminal what is being done; nothing in a pipe."""
     if sys.stderr.isatty():
-        echo(styled(text, dim=True), err=True)
+        echo(style_text(text, dim=True), err=True)
 
 
 def announce(number: int, total: int, encoder: str) -> None:
     """Prints on a terminal which encoder comes next."""
     if total > 1:
-        say(f"({number} of {total}) {encoder}")
+        log_progress(f"({number} of {total}) {encoder}")
 
 
 @contextmanager
-def steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
+def show_steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
     """A line on a terminal with what is being done, and how many steps are done of how many; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
@@ -341,14 +346,16 @@ def steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(beginning, total=None)
-        yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
+        yield lambda what, done, total: bar.update(
+            task, description=escape_unprintable(what), completed=done, total=total
+        )
 
 
-def require_agreement(lines: Iterable[str], question: str) -> None:
+def require_confirmation(lines: Iterable[str], question: str) -> None:
     """Shows on a terminal what would be removed, and goes on only if the user agrees."""
     if not sys.stdin.isatty():
         raise click.UsageError("Got no --yes, expected it where no terminal can ask.")
     for line in lines:
-        echo(wrapped(line), err=True)
-    if not click.confirm(shown(question), err=True):
+        echo(wrap_text(line), err=True)
+    if not click.confirm(escape_text(question), err=True):
         raise NothingFound("Nothing was removed.")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, QueryError, StoreError, UnknownName, counted
-from ..files import plain_cell, replaced
+from ..errors import DataError, QueryError, StoreError, UnknownName, format_count
+from ..files import escape_csv_cell, replace_file
 from .evaluation_output import print_classification, print_regression, print_tagging
 from .measure_options import (
     DATA_OPTIONS,
@@ -23,23 +23,23 @@ from .measure_options import (
     RUN_OPTIONS,
     SIDES,
     SPLIT_OPTIONS,
-    images_of_files,
-    opened,
-    refuse_idle_columns,
-    refuse_idle_scale,
+    list_skipped_notes,
+    log_image_sources,
+    open_labelled_images,
+    open_unlabelled_files,
+    reject_unused_columns,
+    reject_unused_scale,
+    require_images_exist,
     require_page_at,
-    skipped_notes,
-    source_options,
-    tell_first,
-    there,
+    select_source_options,
 )
-from .options import given_options, refuse_idle, with_options
-from .output import json_option, print_json, print_notes, print_table, say
+from .options import add_options, get_given_options, reject_unused_options
+from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
-    from ..evaluation.classification import Classification, Tagging
-    from ..evaluation.regression import Regression
+    from ..evaluation.classification import ClassificationMetrics, TaggingMetrics
+    from ..evaluation.regression import RegressionMetrics
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
@@ -58,7 +58,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 
 @click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=there)
+@click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=require_images_exist)
 @click.option(
     "--out",
     metavar="FILE.csv",
@@ -74,9 +74,9 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     show_default=True,
     help="Of an image set of the zoo; of a new one without parts, all images unless this is given.",
 )
-@(lambda command: with_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
+@(lambda command: add_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
-@json_option
+@add_json_option
 def predict_command(
     folder: Path,
     images: tuple[str, ...],
@@ -94,21 +94,21 @@ def predict_command(
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
     sure ones of each class.
     """
-    from ..datasets.notes import notes_on
+    from ..datasets.notes import describe_decoding
     from ..evaluation.saved_probes import load_probe
-    from ..progress import Bar
+    from ..progress import ProgressBar
 
     require_page_at(page)
     probe = load_probe(folder)
     is_number = probe.kind == "numbers"
     if is_number:
-        refuse_idle(("page",), "a probe of numbers confuses no classes, which a page shows")
-    if "background" not in given_options():
+        reject_unused_options(("page",), "a probe of numbers confuses no classes, which a page shows")
+    if "background" not in get_given_options():
         options["background"] = probe.background
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
-    asked = _asked(images, probe, options, part=part)
+    asked = _open_inputs(images, probe, options, part=part)
     parts: list[Predictions] = []
-    say(f"{counted(len(asked.images), 'image')} through {probe.encoder}")
+    log_progress(f"{format_count(len(asked.images), 'image')} through {probe.encoder}")
     with _written(out, probe) as rows:
 
         def keep(found: Predictions) -> None:
@@ -116,9 +116,9 @@ def predict_command(
             if rows is not None:
                 for name, predicted, shares in _each([found]):
                     cells = [f"{share:.6g}" for share in shares]
-                    rows.writerow([plain_cell(name), *([] if is_number else [plain_cell(predicted)]), *cells])
+                    rows.writerow([escape_csv_cell(name), *([] if is_number else [escape_csv_cell(predicted)]), *cells])
 
-        probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
+        probe.predict_images(asked.images, progress=ProgressBar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
     skipped = [one.image for found in parts for one in found.skipped]
     counts = Counter(predicted for found in parts for predicted in found.predicted)
     metrics = _metrics(probe, asked, parts)
@@ -167,13 +167,13 @@ def predict_command(
     if metrics is not None:
         kinds: dict[str, Any] = {"tags": print_tagging, "numbers": print_regression}
         kinds.get(probe.kind, print_classification)(metrics, "These predictions")
-    print_notes([*_warnings(asked), written, *skipped_notes(skipped, n_named=10), *notes_on(asked.sides)])
+    print_notes([*_warnings(asked), written, *list_skipped_notes(skipped, n_named=10), *describe_decoding(asked.sides)])
 
 
 def _write_page(
     page: Path,
     probe: SavedProbe,
-    asked: _Asked,
+    asked: _PredictionInput,
     parts: Sequence[Predictions],
     counts: Counter[str],
     shown: ImageSet | None,
@@ -185,14 +185,14 @@ def _write_page(
     many = [[name or "(none)", f"{count:,}"] for name, count in counts.most_common(_MOST_COUNTED)]
     answer = "No image is readable."
     if names:
-        answer = f"{counted(len(names), 'image')}, {many[0][1]} of them predicted as {many[0][0]}."
+        answer = f"{format_count(len(names), 'image')}, {many[0][1]} of them predicted as {many[0][0]}."
     if names and y is not None and probe.kind == "classes":
         n_wrong = int((p.argmax(axis=1) != y).sum())
         answer = f"{n_wrong:,} of {len(names):,} images are predicted wrongly: {100 * n_wrong / len(names):.1f} %."
-    text = mistakes_page.page(
+    text = mistakes_page.render_mistakes_page(
         f"Predictions of {probe.encoder} on {asked.images.name}",
         [answer],
-        mistakes_page.sections_of_predictions(
+        mistakes_page.build_prediction_sections(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),
         tables=[("Images by predicted class", ["predicted", "images"], many)],
@@ -208,7 +208,7 @@ def _each(parts: Iterable[Predictions]) -> Iterator[tuple[str, str, list[float]]
         yield from zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
 
 
-def _warnings(asked: _Asked) -> list[str]:
+def _warnings(asked: _PredictionInput) -> list[str]:
     notes = [asked.why] * bool(asked.why)
     if asked.is_trained_on:
         notes.append("the probe was trained on these images: metrics on them are optimistic")
@@ -221,7 +221,7 @@ def _warnings(asked: _Asked) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Asked:
+class _PredictionInput:
     """The images to classify, and their labels where they are known."""
 
     images: ImageSet
@@ -233,11 +233,13 @@ class _Asked:
     is_split_otherwise: bool = False  # the images of the training, in other parts
 
 
-def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
-    from ..datasets.opening import open_any_images
+def _open_inputs(
+    arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str
+) -> _PredictionInput:
+    from ..datasets.sources import open_any_images
 
     scale = probe.scale if options["scale"] is None else options["scale"]
-    found = images_of_files(arguments, options | {"scale": scale})
+    found = open_unlabelled_files(arguments, options | {"scale": scale})
     if found is None:
         return _of_zoo(arguments[0], probe, options, part=part)
     images, paths = found
@@ -250,17 +252,17 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
     if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
         why, seen = "labels are the names of the images' folders", False
         if len(images) >= probe.about.get("n_train", 0):  # or not all that it was trained on are there
-            data = open_any_images(arguments, **source_options({"dataset": None, **options, "scale": scale}))
+            data = open_any_images(arguments, **select_source_options({"dataset": None, **options, "scale": scale}))
             whole = [part.fingerprint for part in (data.train, data.all) if part is not None]
             seen = probe.about.get("images_hash", {}).get("train") in whole
-        return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why, is_trained_on=seen)
-    return _Asked(images=images, sides=[images], labels=None, groups=None, why="")
+        return _PredictionInput(images=images, sides=[images], labels=labels, groups=None, why=why, is_trained_on=seen)
+    return _PredictionInput(images=images, sides=[images], labels=None, groups=None, why="")
 
 
-def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
+def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _PredictionInput:
     """Images of an image set of the zoo: their part to test on, or all of a set without parts that are new."""
-    from ..datasets.folders import joined
-    from ..datasets.opening import is_table
+    from ..datasets.folders import join_parts
+    from ..datasets.sources import is_table
 
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
@@ -280,7 +282,7 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
             f"There is no file, folder or image set {text!r}; expected image files and folders, or one image set of "
             "the zoo ('zoo evaluate --help' lists them)."
         ) from error
-    images = joined(sides)
+    images = join_parts(sides)
     known = sides[0].classes if not asked["fold_labels"] else _as_known(sides[0].classes, probe.classes)
     is_labelled = (
         bool(known)
@@ -295,10 +297,10 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
             why = next((note for note in sides[0].reading.notes if note.startswith("without labels")), "")
         else:
             why += "; " * bool(why) + f"no metrics, for the labels of {images.name} are no {what} of the probe"
-        return _Asked(images=images, sides=sides, labels=None, groups=None, why=why)
+        return _PredictionInput(images=images, sides=sides, labels=None, groups=None, why=why)
     labels = dict(zip(images.names, (known[int(one)] for one in images.labels), strict=True))
     groups = None if images.groups is None else dict(zip(images.names, images.groups.tolist(), strict=True))
-    return _Asked(
+    return _PredictionInput(
         images=images,
         sides=sides,
         labels=labels,
@@ -312,19 +314,19 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
 
 def _sides(text: str, asked: dict[str, Any], part: str, *, known: set[str]) -> tuple[list[ImageSet], ImageData, str]:
     """The images that are meant, the set that they are of, and a note on which they are."""
-    from ..datasets.opening import open_any_images, open_images
+    from ..datasets.sources import open_any_images, open_images
 
-    if {"part", *SPLIT_OPTIONS} & given_options().keys():
-        data = opened(text, asked, takes_numbers=True)
+    if {"part", *SPLIT_OPTIONS} & get_given_options().keys():
+        data = open_labelled_images(text, asked, takes_numbers=True)
         return [getattr(data, one) for one in SIDES[part]], data, ""
-    refuse_idle_columns(text)
-    data = open_any_images(text, is_new=True, **source_options(asked))
-    refuse_idle_scale(data)
+    reject_unused_columns(text)
+    data = open_any_images(text, is_new=True, **select_source_options(asked))
+    reject_unused_scale(data)
     if data.is_whole and data.train.classes:
         with suppress(DataError):  # what cannot be split was not trained on
-            split = open_images(text, **source_options(asked))
+            split = open_images(text, **select_source_options(asked))
             data = split if known & {split.train.fingerprint, split.val.fingerprint} else data
-    tell_first([data.train, data.val])
+    log_image_sources([data.train, data.val])
     if data.is_whole:
         return [data.train], data, ""
     sides = [getattr(data, one) for one in SIDES[part]]
@@ -333,10 +335,10 @@ def _sides(text: str, asked: dict[str, Any], part: str, *, known: set[str]) -> t
 
 def _as_known(labels: Iterable[str], classes: Sequence[str]) -> tuple[str, ...]:
     """Labels as the classes of the probe spell them."""
-    from ..datasets.labels import label_key
+    from ..datasets.labels import normalise_label
 
-    spelled = {label_key(name): name for name in classes}
-    return tuple(spelled.get(label_key(label), label) if label not in classes else label for label in labels)
+    spelled = {normalise_label(name): name for name in classes}
+    return tuple(spelled.get(normalise_label(label), label) if label not in classes else label for label in labels)
 
 
 @contextmanager
@@ -346,7 +348,7 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         yield None
         return
     try:
-        with replaced(out) as file:
+        with replace_file(out) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
             rows = csv.writer(text)
             names = ["predicted", *(f"p_{name}" for name in probe.classes)]
@@ -359,7 +361,7 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         ) from error
 
 
-def _known(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> tuple[list[str], Any, Any]:
+def _known(probe: SavedProbe, asked: _PredictionInput, parts: Sequence[Predictions]) -> tuple[list[str], Any, Any]:
     """Names of the images that could be read, their probabilities, and their labels (n,) or tags, or None."""
     import numpy as np
 
@@ -377,8 +379,8 @@ def _known(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> tu
 
 
 def _metrics(
-    probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]
-) -> Classification | Tagging | Regression | None:
+    probe: SavedProbe, asked: _PredictionInput, parts: Sequence[Predictions]
+) -> ClassificationMetrics | TaggingMetrics | RegressionMetrics | None:
     """Of the predictions; None where labels are not known, or no image could be read."""
     from ..evaluation.classification import classification_metrics, tag_metrics
     from ..evaluation.regression import compute_number_metrics

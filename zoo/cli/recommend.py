@@ -8,59 +8,65 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, imagenet_budget
-from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, agreement_of, chosen_numbers, pairs_with_measured
-from ..cards.catalogue import catalogue
+from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, translate_to_imagenet
+from ..analysis.reported_agreement import (
+    FEWEST_PAIRS,
+    Agreement,
+    estimate_agreement,
+    pair_with_measured,
+    select_reported_numbers,
+)
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..choosing.budget_ranking import (
     FEWEST_MEASURED,
     NO_CANDIDATES,
     SETTING_OF,
-    Answer,
-    Ranked,
-    answered,
-    candidates,
-    contained,
-    first_networks,
-    how_sure,
+    BudgetRankedEncoder,
+    BudgetRanking,
+    collect_candidates,
+    describe_certainty,
+    describe_ties,
+    describe_wider_gaps,
     is_right,
-    ties_words,
-    wider_gaps,
+    list_interval_sources,
+    rank_for_budget,
+    select_first_networks,
 )
-from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
-from ..choosing.expectations import best_measured, imagenet_labels
+from ..choosing.constraints import NOT_GONE, Constraints, Filter, apply_filters, build_filters
+from ..choosing.expectations import find_best_measured, translate_label_number
 from ..choosing.ranking import Beside, Ranking, recommend
-from ..choosing.ranking import Ranked as ExpectedRank
-from ..errors import counted
-from ..results.derived import of_one_protocol, summaries
-from ..results.facts import DOUBTFUL, REPORTED, points, short_number
+from ..choosing.ranking import RankedEncoder as ExpectedRank
+from ..errors import format_count
+from ..results.derived import select_main_protocol, summaries
+from ..results.facts import DOUBTFUL, REPORTED, format_points, format_short_number
 from ..results.reported import reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET
-from ..results.wording import how
+from ..results.wording import describe_protocol_details
 from .constraint_options import (
     KIND_OF_IMAGES,
-    asks_for_costs,
-    constraint_options,
-    constraints_of,
-    cost_cells,
-    cost_headers,
-    cost_note,
-    cost_record,
-    spelled,
+    add_constraint_options,
+    build_constraints,
+    build_cost_record,
+    format_constraint_options,
+    format_cost_cells,
+    format_cost_note,
+    list_cost_headers,
+    needs_costs,
 )
-from .facts import WRONG, distrust, errata_records
-from .options import as_count, refuse_idle, with_options
+from .facts import WRONG, build_errata_records, list_distrust_notes
+from .options import add_options, parse_count, reject_unused_options
 from .output import (
     NothingFound,
-    json_option,
-    listed,
+    add_json_option,
+    format_list,
+    make_record,
     print_command,
     print_json,
     print_notes,
     print_table,
-    record,
-    wrapped,
+    wrap_text,
 )
 
 BY = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
@@ -79,23 +85,23 @@ Examples:
 
 
 @click.command("recommend", epilog=_EPILOG)
-@click.option("--labels", "n_labels", callback=as_count, metavar="N", help="Labelled images, such as 20k.")
+@click.option("--labels", "n_labels", callback=parse_count, metavar="N", help="Labelled images, such as 20k.")
 @click.option(
     "--classes",
     "n_classes",
-    callback=as_count,
+    callback=parse_count,
     metavar="K",
     help="Classes of your images.  [default: those of --like, or ImageNet's 1,000]",
 )
-@(lambda command: with_options(command, KIND_OF_IMAGES))
+@(lambda command: add_options(command, KIND_OF_IMAGES))
 @click.option("--measured", "only_measured", is_flag=True, help="Only encoders that were measured on ImageNet-1K.")
 @click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
-@constraint_options
+@add_constraint_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--offline", is_flag=True, hidden=True)  # of zoo choose
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
 @click.option("--include-wrong", is_flag=True, help="With --measured, also measurements that an erratum leaves out.")
-@json_option
+@add_json_option
 def recommend_command(
     n_labels: int | None,
     n_classes: int | None,
@@ -125,12 +131,12 @@ def recommend_command(
     """
     if offline:
         raise click.UsageError("Got --offline, but ranking downloads nothing: leave it out, or give it to zoo choose.")
-    constraints = constraints_of(options, device=device, batch_size=batch_size)
+    constraints = build_constraints(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
     if by is None and not only_measured:
         assert n_labels is not None
-        refuse_idle(
+        reject_unused_options(
             ("include_wrong",),
             "a ranking by expected errors leaves wrong measurements out (--measured can rank by them)",
         )
@@ -139,27 +145,27 @@ def recommend_command(
         of: dict[str, Any] = {"like": like, "domain": domain, "include_gone": include_gone}
         _by_expected(recommend(n_labels, n_classes, constraints=constraints, **of), constraints, top, as_json)
         return
-    refuse_idle(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
-    budget = None if n_classes is None or n_labels is None else imagenet_budget(n_labels, n_classes)
+    reject_unused_options(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
+    budget = None if n_classes is None or n_labels is None else translate_to_imagenet(n_labels, n_classes)
     n_labels = n_labels if budget is None else budget.n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
-    conditions = filters(constraints) + ([] if include_gone else [NOT_GONE])
+    conditions = build_filters(constraints) + ([] if include_gone else [NOT_GONE])
     if by is not None:
-        refuse_idle(("include_wrong",), f"--by {by} ranks by what others reported on ImageNet-1K")
+        reject_unused_options(("include_wrong",), f"--by {by} ranks by what others reported on ImageNet-1K")
         _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
     unmeasured = _not_measured(conditions)
     if not include_wrong:
         conditions.append(is_right(summaries(exclude_wrong=True)))
-    answer, too_few = answered(n_labels, conditions), None
+    answer, too_few = rank_for_budget(n_labels, conditions), None
     if budget is not None and answer.says_nothing:
-        answer, too_few = answered(FEWEST_MEASURED, conditions), n_labels
+        answer, too_few = rank_for_budget(FEWEST_MEASURED, conditions), n_labels
     translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
-        command = _next(first_networks((one.candidate.card for one in answer.ranked), _N_FIRST), constraints)
+        command = _next(select_first_networks((one.candidate.card for one in answer.ranked), _N_FIRST), constraints)
     if as_json:
         of_user = None
         if budget is not None:
@@ -181,7 +187,7 @@ def recommend_command(
                 "n_candidates": len(answer.ranked),
                 "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
                 "interval_level": LEVEL,
-                "intervals_contain": contained(answer.ranked),
+                "intervals_contain": list_interval_sources(answer.ranked),
                 "n_ties_with_first": answer.n_ties,
                 "left_out": _left_out_records(answer.left_out),
                 "encoders": [_ranked_record(one, constraints) for one in answer.ranked[:top]],
@@ -197,7 +203,7 @@ def recommend_command(
 
 
 def _next(names: Sequence[str], constraints: Constraints) -> str:
-    return " ".join(["zoo choose IMAGES --encoders", ",".join(names), *spelled(constraints.here())])
+    return " ".join(["zoo choose IMAGES --encoders", ",".join(names), *format_constraint_options(constraints.here())])
 
 
 # --- by expected errors ----------------------------------------------------------------------------------------------
@@ -208,7 +214,7 @@ _TIED = "="
 def _by_expected(found: Ranking, constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
     images, shown = found.images, found.ranked[:top]
-    command = _next(first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
+    command = _next(select_first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
     if as_json:
         print_json(
             {
@@ -250,48 +256,48 @@ def _expected_record(one: ExpectedRank | Beside, constraints: Constraints) -> di
         "interval": list(expected.interval),
         "rests_on": expected.basis,
         "source": expected.source,
-        **record(facts),
-        **(cost_record(card, constraints) if asks_for_costs(constraints) else {}),
+        **make_record(facts),
+        **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
     }
 
 
 def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: Constraints) -> None:
-    shows_costs = asks_for_costs(constraints)
-    click.echo(click.style(wrapped(found.title), bold=True) + "\n")
+    shows_costs = needs_costs(constraints)
+    click.echo(click.style(wrap_text(found.title), bold=True) + "\n")
     headers = ["rank", "encoder", "error", "interval", "rests on"]
-    headers += [*(cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
+    headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []
     for one in shown:
         low, high = one.expected.interval
-        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, points(one.expected.error)]
-        row += [f"{points(low)}-{points(high)}", one.expected.basis]
-        row += cost_cells(one.card, constraints) if shows_costs else []
+        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, format_points(one.expected.error)]
+        row += [f"{format_points(low)}-{format_points(high)}", one.expected.basis]
+        row += format_cost_cells(one.card, constraints) if shows_costs else []
         rows.append([*row, *_facts(one.card)])
     print_table(headers, rows, right=[0, 2, 3, *range(5, len(headers) - 1)])
     n_ties = found.n_ties
     ties = f"{_TIED}  {n_ties} encoders are statistically tied with the first" if n_ties > 1 else ""
     notes = [ties] * bool(ties)
-    notes.append(f"{len(shown)} of {counted(len(found.ranked), 'encoder')}{_left_out(found.left_out)}")
-    notes += [*found.cautions, *_beside(found, shown)]
+    notes.append(f"{len(shown)} of {format_count(len(found.ranked), 'encoder')}{_left_out(found.left_out)}")
+    notes += [*found.cautions, *_list_unranked(found, shown)]
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
-    best, n = best_measured(imagenet_labels(found.n_labels, found.n_classes))
+    best, n = find_best_measured(translate_label_number(found.n_labels, found.n_classes))
     if found.images.dataset == IMAGENET and any(one.expected.error < best for one in shown):
         said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels per class"
-        more.append(f"errors below {points(best)} are extrapolated: {said}")
-    more += [cost_note(constraints)] * shows_costs
+        more.append(f"errors below {format_points(best)} are extrapolated: {said}")
+    more += [format_cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
 
 
-def _beside(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
+def _list_unranked(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
     """Encoders without a rank that would be among those shown, by why."""
     last = shown[-1].expected.odds
     lines = []
     for why in dict.fromkeys(one.why for one in found.beside):
         some = [one for one in found.beside if one.why == why]
-        near = [f"{one.card.id} {points(one.expected.error)}" for one in some if one.expected.odds <= last]
+        near = [f"{one.card.id} {format_points(one.expected.error)}" for one in some if one.expected.odds <= last]
         if near:
-            lines.append(f"{why}, not ranked: {listed(near, _N_GATED)}")
+            lines.append(f"{why}, not ranked: {format_list(near, _N_GATED)}")
     return lines
 
 
@@ -299,41 +305,41 @@ def _beside(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
 
 
 def _print(
-    answer: Answer, constraints: Constraints, translation: list[str], unmeasured: Sequence[EncoderCard], top: int
+    answer: BudgetRanking, constraints: Constraints, translation: list[str], unmeasured: Sequence[EncoderCard], top: int
 ) -> None:
     n_labels, ranked = answer.n_labels, answer.ranked
-    shown, shows_costs = ranked[:top], asks_for_costs(constraints)
+    shown, shows_costs = ranked[:top], needs_costs(constraints)
     kind = f"{answer.usual.kind}; lower is better."
-    title = f"Error of a linear probe with {counted(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
-    click.echo(click.style(wrapped(title), bold=True) + "\n")
+    title = f"Error of a linear probe with {format_count(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
+    click.echo(click.style(wrap_text(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
-    headers += [*(cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
+    headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []
     for one in shown:
         candidate = one.candidate
         card, predicted = candidate.card, candidate.predicted
-        known = [points(candidate.curve[n]) if n in predicted.basis else "" for n in basis]
+        known = [format_points(candidate.curve[n]) if n in predicted.basis else "" for n in basis]
         name = card.id + (f" {WRONG}" if candidate.errata else "")
-        row = [one.rank_text, name, points(predicted.error), one.interval_text, one.best_text, *known]
-        row += cost_cells(card, constraints) if shows_costs else []
+        row = [one.rank_text, name, format_points(predicted.error), one.interval_text, one.best_text, *known]
+        row += format_cost_cells(card, constraints) if shows_costs else []
         rows.append([*row, *_facts(card)])
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure, ties = how_sure(answer), ties_words(ranked)
+    sure, ties = describe_certainty(answer), describe_ties(ranked)
     doubtful = [one.candidate.card.id for one in shown if one.candidate.errata]
-    errata = [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
+    errata = [line for one in shown for line in list_distrust_notes(one.candidate.card.id, one.candidate.errata)]
     notes = [*translation[:1], *ties]
     notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
     without = f"; not ranked: {len(unmeasured)} not measured, see it without --measured" if unmeasured else ""
-    notes.append(f"{len(shown)} of {counted(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
-    more = [cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
-    print_notes(notes, more=[*more, *wider_gaps(shown, answer.usual.basis), *errata])
+    notes.append(f"{len(shown)} of {format_count(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
+    more = [format_cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
+    print_notes(notes, more=[*more, *describe_wider_gaps(shown, answer.usual.basis), *errata])
 
 
 def _facts(card: EncoderCard) -> list[str]:
     licence = card.licence.weights
     dim = str(card.representation.dim)
-    return [short_number(card.architecture.n_parameters), dim, "?" if isinstance(licence, Missing) else licence]
+    return [format_short_number(card.architecture.n_parameters), dim, "?" if isinstance(licence, Missing) else licence]
 
 
 def _left_out(left_out: Mapping[str, list[str]]) -> str:
@@ -360,7 +366,7 @@ def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]
     return [{"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()]
 
 
-def _ranked_record(one: Ranked, constraints: Constraints) -> dict[str, Any]:
+def _ranked_record(one: BudgetRankedEncoder, constraints: Constraints) -> dict[str, Any]:
     candidate, noise, odds = one.candidate, one.noise, one.odds
     card, predicted = candidate.card, candidate.predicted
     facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
@@ -378,41 +384,41 @@ def _ranked_record(one: Ranked, constraints: Constraints) -> dict[str, Any]:
         "rank_interval": None if odds is None else [odds.lowest, odds.highest],
         "probability_best": None if odds is None else odds.best,
         "ties_with_first": None if odds is None else odds.ties_with_first,
-        **record(facts),
-        "errata": errata_records(candidate.errata),
-        **(cost_record(card, constraints) if asks_for_costs(constraints) else {}),
+        **make_record(facts),
+        "errata": build_errata_records(candidate.errata),
+        **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
     }
 
 
 # --- by reported numbers ---------------------------------------------------------------------------------------------
 
 
-class _Candidate(NamedTuple):
+class _ReportedCandidate(NamedTuple):
     card: EncoderCard
     number: ReportedNumber | None = None  # by which it is ranked
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
     """The ranking by a reported number, with measured errors beside it where there are any."""
-    cards = catalogue()
-    numbers = chosen_numbers(reported_numbers(), by)
+    cards = load_catalogue()
+    numbers = select_reported_numbers(reported_numbers(), by)
     everyone = [
-        _Candidate(cards[encoder], number)
+        _ReportedCandidate(cards[encoder], number)
         for encoder, number in sorted(numbers.items(), key=lambda pair: (-pair[1].value, pair[0]))
         if cards[encoder].objective.mode not in NO_CANDIDATES
     ]
     if not everyone:
         raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
-    kept, left_out, why_nobody = filtered(everyone, conditions, {})
+    kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
     values = [one.number.value for one in kept if one.number]
     ranked = [(1 + values.index(one.number.value), one.card, one.number) for one in kept if one.number]
     if n_labels is None:
-        of_one = of_one_protocol(summaries())
+        of_one = select_main_protocol(summaries())
         measured = {name: one.errors["100%"] for name, one in of_one.items() if "100%" in one.errors}
     else:
-        measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
-    pairs = pairs_with_measured(by)
-    agreement = agreement_of(pairs)
+        measured = {one.card.id: one.predicted.error for one in collect_candidates(n_labels)[1]}
+    pairs = pair_with_measured(by)
+    agreement = estimate_agreement(pairs)
     if as_json:
         records = []
         for rank, card, number in ranked[:top]:
@@ -423,7 +429,7 @@ def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *,
                 "availability": card.weights.availability,
             }
             known = {"rank": rank, "encoder": card.id, "reported": asdict(number)}
-            records.append({**known, "error_measured": measured.get(card.id), **record(facts)})
+            records.append({**known, "error_measured": measured.get(card.id), **make_record(facts)})
         print_json(
             {
                 "by": by,
@@ -438,22 +444,22 @@ def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *,
         )
     elif ranked:
         title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not measured here."
-        click.echo(click.style(wrapped(title), bold=True) + "\n")
+        click.echo(click.style(wrap_text(title), bold=True) + "\n")
         error = "error here" if n_labels is None else f"error, {n_labels:,}"
         rows = [
             [
                 str(rank),
                 card.id,
                 number.printed + (DOUBTFUL if number.doubt else REPORTED),
-                points(measured[card.id]) if card.id in measured else "?",
+                format_points(measured[card.id]) if card.id in measured else "?",
                 *_facts(card),
-                how(number),
+                describe_protocol_details(number),
             ]
             for rank, card, number in ranked[:top]
         ]
         headers = ["rank", "encoder", PROTOCOLS[by].short, error, "parameters", "dim", "licence", "how"]
         print_table(headers, rows, right=(0, 2, 3, 4, 5))
-        shown = f"{min(top, len(ranked))} of {counted(len(ranked), 'encoder')}{_left_out(left_out)}"
+        shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
         marks = f"{REPORTED}  reported    ?  not measured here    zoo show NAME says who measured, and where"
         doubts = [f"{DOUBTFUL}  {card.id}: {number.doubt}" for _, card, number in ranked[:top] if number.doubt]
         worth = [] if by == "reported-zero-shot" else ["with all labels of ImageNet-1K: other data may rank otherwise"]
@@ -467,8 +473,8 @@ def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
     if agreement is None:
         return f"agreement with the measured linear probe is not known: {n_pairs} encoders have both, of {FEWEST_PAIRS}"
     return (
-        f"nine in ten reported accuracies differ from the measured linear probe by {points(agreement.low)} to "
-        f"{agreement.high:+.1f} points ({counted(agreement.n, 'encoder')} with both)"
+        f"nine in ten reported accuracies differ from the measured linear probe by {format_points(agreement.low)} to "
+        f"{agreement.high:+.1f} points ({format_count(agreement.n, 'encoder')} with both)"
     )
 
 
@@ -477,8 +483,8 @@ def _not_measured(conditions: Sequence[Filter]) -> list[EncoderCard]:
     known = summaries()
     return [
         card
-        for encoder, card in catalogue().items()
+        for encoder, card in load_catalogue().items()
         if encoder not in known
         and card.objective.mode not in NO_CANDIDATES
-        and all(one.keeps(_Candidate(card)) for one in conditions)
+        and all(one.keeps(_ReportedCandidate(card)) for one in conditions)
     ]

@@ -13,20 +13,20 @@ from typing import Any
 import click
 
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
-from ..errors import CardError, MissingExtra, QueryError, ZooError, counted
-from .facts import chosen
-from .options import encoder_names, yes_option
+from ..errors import CardError, MissingExtra, QueryError, ZooError, format_count
+from .facts import select_cards
+from .options import complete_encoder_names, yes_option
 from .output import (
     NothingFound,
+    add_json_option,
     announce,
-    entry,
-    json_option,
+    format_entry,
+    format_size,
     print_json,
     print_notes,
     print_table,
-    require_agreement,
-    size,
-    wrapped,
+    require_confirmation,
+    wrap_text,
 )
 
 _INHERITABLE = ("pretraining", "licence", "paper")  # keys of zoo.registration.INHERITABLE, which needs torch
@@ -51,7 +51,9 @@ A file of facts is written like a card, as TOML or JSON:
 
 @click.command("register", epilog=_REGISTER_EXAMPLES)
 @click.argument("weights", metavar="PATH")
-@click.option("--like", required=True, shell_complete=encoder_names, help="Encoder with this architecture and layout.")
+@click.option(
+    "--like", required=True, shell_complete=complete_encoder_names, help="Encoder with this architecture and layout."
+)
 @click.option("--id", "name", required=True, help="Id of the new encoder.")
 @click.option(
     "--facts",
@@ -99,7 +101,7 @@ A file of facts is written like a card, as TOML or JSON:
     help="Merge LoRA matrices into the weights: by their scale (alpha / r), by peft's adapter_config.json, or by the "
     "folder of it with the matrices, if PATH has the weights alone. Those of loralib must be saved in training mode.",
 )
-@json_option
+@add_json_option
 def register_command(
     weights: str,
     like: str,
@@ -123,9 +125,9 @@ def register_command(
     Read are checkpoints of training scripts, timm, lightly, solo-learn and Lightning: the average of the training
     (EMA) where there is one, and of student and teacher the one that the method publishes. What was read is printed.
     """
-    from ..registration import facts_of_file, record_of, register
+    from ..registration import find_registered_record, read_facts, register
 
-    facts = (facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings))
+    facts = (read_facts(file) if file is not None else {}) | dict(map(_setting, settings))
     try:
         card = register(
             [weights, *companions],
@@ -139,7 +141,7 @@ def register_command(
         )
     except CardError as error:  # a fact that was given here
         raise QueryError(str(error)) from error
-    weight, record = card.weights, record_of(card)
+    weight, record = card.weights, find_registered_record(card)
     reading = None if record is None else record.reading
     if as_json:
         known = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
@@ -164,9 +166,9 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 @click.command("unregister", epilog="\b\nExamples:\n  zoo unregister my_dino\n  zoo unregister my_dino --yes --json")
-@click.argument("names", nargs=-1, required=True, metavar="ID...", shell_complete=encoder_names)
+@click.argument("names", nargs=-1, required=True, metavar="ID...", shell_complete=complete_encoder_names)
 @yes_option
-@json_option
+@add_json_option
 def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Take encoders that you have registered out of the zoo.
 
@@ -177,8 +179,8 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
 
     if not yes:
         amounts = {card.id: card.weights.size_bytes for card in require_registered(names)}
-        lines = [f"{name}: {size(n) if isinstance(n, int) else 'no weights'}" for name, n in amounts.items()]
-        require_agreement(lines, "Remove these encoders and their weights?")
+        lines = [f"{name}: {format_size(n) if isinstance(n, int) else 'no weights'}" for name, n in amounts.items()]
+        require_confirmation(lines, "Remove these encoders and their weights?")
     done = unregister(names)
     if as_json:
         records = [
@@ -194,13 +196,13 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
         print_json({"freed_bytes": sum(one.freed_bytes for one in done), "encoders": records})
         return
     for one in done:
-        text = f"Unregistered {one.encoder}; freed {size(one.freed_bytes)}."
+        text = f"Unregistered {one.encoder}; freed {format_size(one.freed_bytes)}."
         if one.kept_rows:
-            rows = counted(one.n_rows, "row of results is", "rows of results are")
+            rows = format_count(one.n_rows, "row of results is", "rows of results are")
             text += f" Its {rows} kept in {one.kept_rows[0]}, which nothing reads."
         if one.stray_rows:
             text += f" Rows that name it in {', '.join(map(str, one.stray_rows))} are left out from now on."
-        click.echo(wrapped(text))
+        click.echo(wrap_text(text))
 
 
 _CHECK_EXAMPLES = """\b
@@ -213,10 +215,10 @@ _COLOURS = {"drifted": "red", "not checked": "red", "recorded": "yellow"}
 
 
 @click.command("check", epilog=_CHECK_EXAMPLES)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=encoder_names)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_encoder_names)
 @click.option("--device", default="cpu", show_default=True, help="Where the features are computed.")
 @click.option("--record", is_flag=True, help="Put these features in place of those recorded, once they were compared.")
-@json_option
+@add_json_option
 def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bool) -> None:
     """Compare features with those of the first load.
 
@@ -227,11 +229,11 @@ def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bo
     """
     from torch import nn
 
-    from ..drift import TOLERANCE
-    from ..features.computing import device_for
+    from ..features.computing import choose_device
+    from ..regression_check import TOLERANCE
 
-    cards = chosen(names, None)
-    device_for(nn.Identity(), device)
+    cards = select_cards(names, None)
+    choose_device(nn.Identity(), device)
     checked = []
     for number, card in enumerate(cards, start=1):
         announce(number, len(cards), card.id)
@@ -254,14 +256,14 @@ def _checked(card: EncoderCard, *, device: str, record: bool) -> dict[str, Any]:
     """The result for one encoder as JSON; a difference that is not finite is null."""
     import torch
 
-    from ..drift import compare_features
     from ..encoders import build_encoder
     from ..encoders.preprocess import build_preprocess
-    from ..loading import trained
+    from ..loading import load_trained_encoder
+    from ..regression_check import compare_features
 
     drift, state, reason = None, "not checked", None
     try:
-        encoder, found = (build_encoder(card, device="cpu"), None) if card.is_untrained else trained(card)
+        encoder, found = (build_encoder(card, device="cpu"), None) if card.is_untrained else load_trained_encoder(card)
         preprocess = build_preprocess(card.preprocess)
         drift = compare_features(card, found, encoder.to(device), preprocess, record=record)
         state = "recorded" if drift is None else drift.verdict
@@ -291,7 +293,7 @@ def _print(one: dict[str, Any]) -> None:
     said = f"{state}, recorded on {day}" if day else state
     click.echo(click.style(one["encoder"], bold=True) + ": " + click.style(said, fg=_COLOURS.get(state)))
     if one["reason"]:
-        click.echo("\n".join(entry("reason", one["reason"])))
+        click.echo("\n".join(format_entry("reason", one["reason"])))
     if one["images"] and state != "same":
         rows = []
         for image in one["images"]:
@@ -300,7 +302,7 @@ def _print(one: dict[str, Any]) -> None:
             rows.append([f"  {image['image']}", *map(format, numbers, forms.values())])
         print_table(["  image", "largest difference", "relative", "cosine"], rows, right=[1, 2, 3])
     for change in one["changes"]:
-        click.echo("\n".join(entry(f"{change['what']} changed", f"{change['then']} -> {change['now']}")))
+        click.echo("\n".join(format_entry(f"{change['what']} changed", f"{change['then']} -> {change['now']}")))
     if day and not one["changes"] and state != "same":
         click.echo("  Weights, preprocessing, kind of machine and libraries are those of the recording.")
     if day and one["is_recorded"]:

@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..cards.finding import is_glob
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import Missing
-from ..errors import UnknownName, counted, nearest_names
-from ..files import plain_cell
+from ..cards.search import is_glob
+from ..errors import UnknownName, find_nearest_names, format_count
+from ..files import escape_csv_cell
 from ..results.derived import seed_means, summaries
-from ..results.facts import DOUBTFUL, REPORTED, points, protocol_marks
+from ..results.facts import DOUBTFUL, REPORTED, format_points, mark_protocols
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.reported_values import ReportedNumber
@@ -27,39 +27,39 @@ from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
-    how,
-    interval,
+    describe_number_origin,
+    describe_protocol_details,
+    describe_protocol_kind,
+    format_quantity,
+    format_seed_interval,
+    format_setting,
     is_by_labels,
-    kind,
-    of_plain_protocols,
-    only_older,
-    origin,
-    setting_name,
-    shown_value,
+    note_older_protocols,
+    select_plain_protocols,
 )
 from . import CommandWithVerbs, Verb
 from .facts import (
     ASSUMED,
     PART_HEADS,
     WRONG,
-    but_of_experiments,
-    distrust,
-    in_families,
-    named,
-    older_parts,
-    protocol_notes,
-    risk_record,
+    build_risk_record,
+    describe_only_experiments,
+    list_distrust_notes,
+    list_family_members,
+    list_older_parts_notes,
+    list_protocol_notes,
+    match_encoder_ids,
 )
 from .options import (
     all_dataset_names,
-    encoder_names,
+    complete_encoder_names,
     exclude_wrong_option,
     family_option,
     measured_metrics,
     only_limit_option,
-    refuse_idle,
+    reject_unused_options,
 )
-from .output import NothingFound, fits, json_option, listed, print_json, print_notes, print_table
+from .output import NothingFound, add_json_option, can_fit_table, format_list, print_json, print_notes, print_table
 
 Column = tuple[str, str]  # metric, split
 _EPILOG = """\b
@@ -87,7 +87,7 @@ VERBS = {
 
 
 @click.command("results", cls=CommandWithVerbs, verbs=VERBS, epilog=_EPILOG)
-@click.argument("names", nargs=-1, shell_complete=encoder_names)
+@click.argument("names", nargs=-1, shell_complete=complete_encoder_names)
 @family_option
 @click.option(
     "--dataset",
@@ -118,7 +118,7 @@ VERBS = {
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
 @click.option("--reported", "is_reported", is_flag=True, help="What others reported, instead of what was measured.")
 @exclude_wrong_option
-@json_option
+@add_json_option
 def results_command(
     names: tuple[str, ...],
     families: tuple[str, ...],
@@ -142,16 +142,22 @@ def results_command(
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
-    cards = catalogue()
-    ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
+    cards = load_catalogue()
+    ids = [
+        encoder
+        for name in names
+        for encoder in (match_encoder_ids([name], cards) if is_glob(name) else [cards.id_of(name)])
+    ]
     wanted = list(dict.fromkeys(ids))
     if families:
-        kept = in_families(families)
+        kept = list_family_members(families)
         wanted = [encoder for encoder in (wanted if names else cards.with_unlisted) if encoder in kept]
         if not wanted:
-            raise NothingFound(f"None of {listed(ids)} is of the family {' or '.join(families)}.")
+            raise NothingFound(f"None of {format_list(ids)} is of the family {' or '.join(families)}.")
     if is_reported:
-        refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints each number as it is printed")
+        reject_unused_options(
+            ("settings", "is_long", "exclude_wrong"), "--reported prints each number as it is printed"
+        )
         _print_reported(wanted, dataset, asked, limit, as_csv=as_csv, as_json=as_json)
         return
     elsewhere = _datasets(wanted) if dataset is None and wanted and not summaries(encoders=wanted) else []
@@ -171,7 +177,7 @@ def results_command(
     found = everyone[:limit]
     without = [encoder for encoder in wanted if encoder not in known]
     missing = _elsewhere(without)
-    records = [{"encoder": one.encoder, **risk_record(one)} for one in found] if as_json or as_csv else []
+    records = [{"encoder": one.encoder, **build_risk_record(one)} for one in found] if as_json or as_csv else []
     if as_json:
         print_json({"encoders": records, "not_measured": without})
     elif records:
@@ -179,12 +185,12 @@ def results_command(
         _write_csv(heads, [[record[name] for name in heads] for record in records])
     elif found:
         notes = [f"{len(found)} of {len(everyone)} encoders"] * (len(found) < len(everyone))
-        notes += [f"not measured: {listed(without)}{missing}"] * bool(without)
+        notes += [f"not measured: {format_list(without)}{missing}"] * bool(without)
         _print_risks(found, notes, one_by_one=bool(names))
     if not found:
         left = " once the wrong measurements are left out" if exclude_wrong else ""
         hint = missing if "--dataset" in missing else f"; name another data set by --dataset{missing}"
-        nothing = f"Nothing was measured of {listed(without)} on ImageNet-1K{left}{hint}."
+        nothing = f"Nothing was measured of {format_list(without)} on ImageNet-1K{left}{hint}."
         raise NothingFound(nothing if without else "There are no results.")
 
 
@@ -198,16 +204,16 @@ def _elsewhere(encoders: Sequence[str]) -> str:
     """Other data sets on which they were measured, and how much was reported of them, as the end of a sentence."""
     datasets, n = _datasets(encoders), sum(one.encoder in encoders for one in reported_numbers())
     measured = f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
-    return measured + (f"; others reported {counted(n, 'number')}, see --reported" if n else "")
+    return measured + (f"; others reported {format_count(n, 'number')}, see --reported" if n else "")
 
 
-def selected(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[Any]:
+def filter_result_rows(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[Any]:
     """Rows that every given option keeps; names may be globs. If an option keeps none, NothingFound has the nearest."""
     found = list(rows)
     kinds: list[tuple[str, Callable[[Any], tuple[str, ...]]]] = [
         ("metric", lambda row: (row.metric,)),
         ("protocol", lambda row: (row.protocol,)),
-        ("setting", lambda row: (setting_name(row.split), row.split)),
+        ("setting", lambda row: (format_setting(row.split), row.split)),
     ]
     for what, names in kinds:
         wanted = asked.get(f"{what}s", ())
@@ -215,8 +221,8 @@ def selected(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[An
         known = list(dict.fromkeys(name for some in every for name in some[:1]))
         for one in wanted:
             if not any(_is_like(name, one) for some in every for name in some):
-                near = nearest_names(one, known)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(known, 8)}."
+                near = find_nearest_names(one, known)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {format_list(known, 8)}."
                 raise NothingFound(f"No row of these has a {what} like {one!r}; {hint}")
         if wanted:
             kept = {some for some in every if any(_is_like(name, one) for name in some for one in wanted)}
@@ -241,18 +247,18 @@ def _print_reported(
     """The reported numbers of these encoders, or all: a line each, as printed in the source, CSV or JSON."""
     numbers = [one for one in reported_numbers() if not wanted or one.encoder in wanted]
     if not numbers:
-        raise NothingFound(f"Nothing was reported of {listed(wanted)}.")
+        raise NothingFound(f"Nothing was reported of {format_list(wanted)}.")
     if dataset is not None:
-        from ..results.evidence import numbers_on
+        from ..results.evidence import find_numbers_on
 
         try:
-            there = numbers_on(dataset, numbers)
+            there = find_numbers_on(dataset, numbers)
         except UnknownName:  # authors measure on others too
             there = [one for one in numbers if one.dataset.casefold() == dataset.casefold()]
         if not there:
             raise UnknownName("data set with reported numbers", dataset, [one.dataset for one in numbers])
         numbers = [one for one in numbers if one in there]
-    numbers = selected(numbers, asked)
+    numbers = filter_result_rows(numbers, asked)
     encoders = list(dict.fromkeys(one.encoder for one in numbers))[:limit]
     numbers = [one for one in numbers if one.encoder in encoders]
     if as_json:
@@ -265,11 +271,13 @@ def _print_reported(
         return
     table = []
     for one in numbers:
-        recipe = ", ".join(text for text in (kind(one), how(one), one.features) if text)
+        recipe = ", ".join(
+            text for text in (describe_protocol_kind(one), describe_protocol_details(one), one.features) if text
+        )
         value = one.printed + (DOUBTFUL if one.doubt else REPORTED)
-        table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, origin(one)])
+        table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, describe_number_origin(one)])
     print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, right=[4])
-    counts = f"{counted(len(numbers), 'number')} of {counted(len(encoders), 'encoder')}"
+    counts = f"{format_count(len(numbers), 'number')} of {format_count(len(encoders), 'encoder')}"
     notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
     print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason beside it"] * any(one.doubt for one in numbers))
 
@@ -291,23 +299,23 @@ def _print_rows(
 
     Below them, what others measured on it, unless a CSV is asked for or no data set is.
     """
-    from ..results.rows import means_over_seeds, measurements  # which the table of risks does without
+    from ..results.rows import average_over_seeds, measurements  # which the table of risks does without
     from ..results.values import COLUMNS
-    from .others import best_of, on_dataset, print_on_dataset
+    from .reported_output import find_reported_on_dataset, print_on_dataset, select_best_blocks
 
     in_columns = attrgetter(*COLUMNS)
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
     there = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None, dataset=dataset)
-    by_others = on_dataset(dataset, wanted) if is_named else []
+    by_others = find_reported_on_dataset(dataset, wanted) if is_named else []
     if by_others and not there:
         dataset = by_others[0].dataset  # asked for in another spelling
         there = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None, dataset=dataset)
     if not there and not by_others:
         _refuse_dataset(dataset, wanted)
-    chosen = selected([*there, *by_others], asked)
+    chosen = filter_result_rows([*there, *by_others], asked)
     by_others = [one for one in chosen if isinstance(one, ReportedNumber)]
     found = [row for row in chosen if not isinstance(row, ReportedNumber)]
-    others = {"measured_by_others": [asdict(one) for one in best_of(by_others, limit)]} if is_named else {}
+    others = {"measured_by_others": [asdict(one) for one in select_best_blocks(by_others, limit)]} if is_named else {}
     if not found:
         if as_csv:
             raise NothingFound(f"Nothing was measured here on {dataset}; --reported --csv has what others measured.")
@@ -317,8 +325,8 @@ def _print_rows(
             print_on_dataset(by_others, limit)
         return
     encoders = dict.fromkeys(row.encoder for row in found)
-    means = means_over_seeds(found)
-    plain = of_plain_protocols(means)
+    means = average_over_seeds(found)
+    plain = select_plain_protocols(means)
     if is_long and metrics:
         shown = means
     elif metrics or protocols or settings:
@@ -327,7 +335,7 @@ def _print_rows(
             shown = [mean for mean in shown if mean.metric == PROBE] or shown
     else:
         shown = [mean for mean in _usual(plain) if dataset != IMAGENET or mean.metric == PROBE]
-    pivot = _Pivot(shown, metrics)
+    pivot = _PivotTable(shown, metrics)
     kept = dict.fromkeys(list(encoders if as_json else dict.fromkeys(encoder for encoder, _ in pivot.rows))[:limit])
     if as_json:
         long = [dict(zip(COLUMNS, in_columns(row), strict=True)) for row in found if row.encoder in kept]
@@ -341,7 +349,7 @@ def _print_rows(
         _write_csv(pivot.headers(pivot.columns), pivot.cells(pivot.columns, lambda mean: mean and mean.value))
         return
     shown = [mean for mean in shown if mean.encoder in kept]
-    count = f"{len(kept)} of " * (len(kept) < len(encoders)) + counted(len(encoders), "encoder")
+    count = f"{len(kept)} of " * (len(kept) < len(encoders)) + format_count(len(encoders), "encoder")
     if is_long:
         same = _print_long(shown)
         notes = [f"{count} on {dataset}{same}", "interval: 95 % of one seed, smallest and largest value of several"]
@@ -353,8 +361,8 @@ def _print_rows(
         notes = [f"{count} on {dataset}, means over seeds; {units}{source}; protocol: {protocol}"]
         notes += [f"left out on so narrow a terminal: {', '.join(narrow)}"] * bool(narrow)
     missing = [encoder for encoder in wanted if encoder not in encoders]
-    notes += only_older(shown, means)
-    notes += [*more, *[f"not measured: {listed(missing)}"] * bool(missing)]
+    notes += note_older_protocols(shown, means)
+    notes += [*more, *[f"not measured: {format_list(missing)}"] * bool(missing)]
     print_notes(
         notes + ([] if metrics or settings else _not_shown(shown, [one for one in means if one.encoder in kept]))
     )
@@ -365,25 +373,26 @@ def _print_rows(
 
 def _refuse_dataset(dataset: str, wanted: Sequence[str]) -> None:
     """Ends with what is known of a data set without rows of these encoders."""
-    cards = catalogue()
+    cards = load_catalogue()
     everywhere = [*seed_means(), *seed_means(cards.with_unlisted)]
     unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
     if not wanted and unasked:
-        raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
-    from ..results.evidence import dataset_named, datasets
+        raise NothingFound(f"No encoder was measured on {dataset} {describe_only_experiments(unasked)}")
+    from ..results.evidence import find_dataset, list_datasets
 
     known = list(dict.fromkeys([IMAGENET, *(mean.dataset for mean in everywhere)]))
     try:
-        dataset_named(dataset)
+        find_dataset(dataset)
     except UnknownName as error:
         if dataset not in known:
             reported = [one.dataset for one in reported_numbers()]
-            n_others = len(datasets().keys() & reported)
+            n_others = len(list_datasets().keys() & reported)
             hint = f"There are {', '.join(known)}, and {n_others} on which others measured."
             if n := sum(name.casefold() == dataset.casefold() for name in reported):
-                hint = f"Authors and others report {counted(n, 'number')}: zoo results --reported --dataset '{dataset}'"
-            raise UnknownName("data set with measurements", dataset, [*known, *datasets()], hint=hint) from error
-    raise NothingFound(f"Nothing was measured {f'of {listed(wanted)} ' if wanted else ''}on {dataset}.")
+                numbers = format_count(n, "number")
+                hint = f"Authors and others report {numbers}: zoo results --reported --dataset '{dataset}'"
+            raise UnknownName("data set with measurements", dataset, [*known, *list_datasets()], hint=hint) from error
+    raise NothingFound(f"Nothing was measured {f'of {format_list(wanted)} ' if wanted else ''}on {dataset}.")
 
 
 def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:
@@ -400,7 +409,7 @@ def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:
     return found or list(means)
 
 
-class _Pivot:
+class _PivotTable:
     """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
 
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str]) -> None:
@@ -427,7 +436,7 @@ class _Pivot:
         n_splits = Counter(metric for metric, _ in columns)
         heads = []
         for metric, split in columns:
-            setting = setting_name(split)
+            setting = format_setting(split)
             name = "k-NN" if metric == NEIGHBOURS else PART_HEADS.get(metric, metric)
             if len(n_splits) == 1 or metric == PROBE:
                 name = setting
@@ -448,8 +457,8 @@ class _Pivot:
         errors = [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)]
         for columns in (self.columns, errors):
             heads = self.headers(columns)
-            table = self.cells(columns, lambda mean: "?" if mean is None else shown_value(mean.value, mean))
-            if fits(heads, table):
+            table = self.cells(columns, lambda mean: "?" if mean is None else format_quantity(mean.value, mean))
+            if can_fit_table(heads, table):
                 break
         print_table(heads, table, right=range(1, len(columns) + 1))
         return [name for name in self.headers(self.columns) if name not in heads]
@@ -470,10 +479,10 @@ def _print_long(means: Sequence[SeedMean]) -> str:
     columns: dict[str, list[str]] = {
         "encoder": [mean.encoder for mean in means],
         "metric": [mean.metric for mean in means],
-        "setting": [setting_name(mean.split) for mean in means],
+        "setting": [format_setting(mean.split) for mean in means],
         "images": ["" if mean.n_train is None else f"{mean.n_train:,}" for mean in means],
-        "value": [shown_value(mean.value, mean) for mean in means],
-        "interval": [interval(mean) for mean in means],
+        "value": [format_quantity(mean.value, mean) for mean in means],
+        "interval": [format_seed_interval(mean) for mean in means],
         "seeds": [str(mean.n_seeds) for mean in means],
         "protocol": [mean.protocol for mean in means],
         "source": [mean.source for mean in means],
@@ -489,7 +498,10 @@ def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headers)
     writer.writerows(
-        [["" if value is None or isinstance(value, Missing) else plain_cell(value) for value in row] for row in rows]
+        [
+            ["" if value is None or isinstance(value, Missing) else escape_csv_cell(value) for value in row]
+            for row in rows
+        ]
     )
 
 
@@ -499,18 +511,18 @@ _MERGED = "+"  # behind approximation and usability together
 def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
     """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
-    rows, protocols = [], protocol_marks(found)
+    rows, protocols = [], mark_protocols(found)
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]
-        errors = ["?" if error is None else points(error) for error in known]
+        errors = ["?" if error is None else format_points(error) for error in known]
         parts, components = summary.decomposition, ["?"] * 4
         if parts is not None:
-            components[2:] = points(parts.probe_generalization), points(parts.encoder_generalization)
+            components[2:] = format_points(parts.probe_generalization), format_points(parts.encoder_generalization)
             if isinstance(parts.approximation, Missing) or isinstance(parts.usability, Missing):
-                components[1] = points(parts.approximation_plus_usability) + _MERGED
+                components[1] = format_points(parts.approximation_plus_usability) + _MERGED
             else:
-                approximation = points(parts.approximation) + ASSUMED * parts.approximation_assumed
-                components[:2] = approximation, points(parts.usability)
+                approximation = format_points(parts.approximation) + ASSUMED * parts.approximation_assumed
+                components[:2] = approximation, format_points(parts.usability)
         by, parts_by = (protocols[one.protocol] if one else "" for one in (summary.campaign, summary.campaign_of_parts))
         errors = [text if text == "?" else text + by for text in errors]
         components = [text if text == "?" else text + parts_by for text in components]
@@ -523,8 +535,8 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
     }
     legend = [words for mark, words in marks.items() if any(mark in cell for row in rows for cell in row[1:])]
     marked = [summary for summary in found if summary.errata]
-    reasons = [line for summary in marked for line in distrust(summary.encoder, summary.errata)]
+    reasons = [line for summary in marked for line in list_distrust_notes(summary.encoder, summary.errata)]
     if marked and not one_by_one:
-        reasons = [f"{WRONG}  {counted(len(marked), 'encoder')} with errata; zoo show NAME says which"]
+        reasons = [f"{WRONG}  {format_count(len(marked), 'encoder')} with errata; zoo show NAME says which"]
     units = "errors in percent by labels, components in percentage points"
-    print_notes([*notes, units, *protocol_notes(protocols), *older_parts(found), *reasons, *legend])
+    print_notes([*notes, units, *list_protocol_notes(protocols), *list_older_parts_notes(found), *reasons, *legend])

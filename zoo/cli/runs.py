@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from ..errors import QueryError, counted, spanned
-from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
-from ..files import cache_folder, local_folder
-from ..storage import Place, place_at
+from ..errors import QueryError, format_count, format_range
+from ..execution.journal import CLOCKS_DIFFER_S, JournalWriter, RunRecord, find_run_record, list_run_records
+from ..files import get_cache_folder, parse_local_folder
+from ..storage import Location, resolve_place
 from .engine_options import PROCESS_OPTIONS
-from .options import with_options
-from .output import NothingFound, json_option, print_json, print_notes, print_table, size, wrapped
+from .options import add_options
+from .output import NothingFound, add_json_option, format_size, print_json, print_notes, print_table, wrap_text
 
 _EXAMPLES = """\b
 Examples:
@@ -45,14 +45,14 @@ def runs_command() -> None:
 
 @runs_command.command("ls", epilog="\b\nExamples:\n  zoo runs ls\n  zoo runs ls s3://bucket/features --json")
 @click.argument("place", metavar="[PLACE]", required=False)
-@json_option
-def ls(place: str | None, as_json: bool) -> None:
+@add_json_option
+def list_runs(place: str | None, as_json: bool) -> None:
     """List the runs at a place, and their progress.
 
     "lost" is a run whose process has died, or cannot reach the place any more.
     """
     at = _place(place)
-    found = [_Seen(at, record) for record in records(at)]
+    found = [_RunStatus(at, record) for record in list_run_records(at)]
     if as_json:
         print_json({"place": at.shown, "runs": [seen.document() for seen in found]})
         return
@@ -60,12 +60,12 @@ def ls(place: str | None, as_json: bool) -> None:
         raise NothingFound(f"There is no record of a run at {at.shown}.")
     headers = ["run", "verb", "state", "encoders", "complete", "items", "failed", "again", "images", "written", "begun"]
     rows = []
-    for one in map(_Seen.document, found):
+    for one in map(_RunStatus.document, found):
         items = one["items"]
         counts = [len(one["encoders"]), f"{one['n_complete']:,}/{one['n_features']:,}", items["done"] - items["there"]]
         counts += [items["failed"], items["retried"], one["n_images"]]
         shown = [count if isinstance(count, str) else f"{count:,}" for count in counts]
-        rows.append([one["run"], one["verb"], one["state"], *shown, size(one["n_bytes"]), one["started"]])
+        rows.append([one["run"], one["verb"], one["state"], *shown, format_size(one["n_bytes"]), one["started"]])
     print_table(headers, rows, right=[3, 4, 5, 6, 7, 8, 9])
     if any(seen.state not in ("done", "running") for seen in found):
         print_notes([f"what failed or is missing: zoo runs why {at.shown} RUN; to go on: zoo runs resume"])
@@ -73,15 +73,15 @@ def ls(place: str | None, as_json: bool) -> None:
 
 @runs_command.command("why", epilog="\b\nExamples:\n  zoo runs why ./features 3f0c\n  zoo runs why")
 @_PLACE_AND_RUN
-@json_option
-def why(given: tuple[str, ...], as_json: bool) -> None:
+@add_json_option
+def explain_run(given: tuple[str, ...], as_json: bool) -> None:
     """Show what failed in a run, what is missing, and its warnings.
 
     Each failed item with its encoders, images, tries and errors; each incomplete encoder with the number of missing
     shards.
     """
     at, record = _chosen(given)
-    seen = _Seen(at, record)
+    seen = _RunStatus(at, record)
     if as_json:
         print_json(seen.document() | seen.details())
     else:
@@ -90,10 +90,10 @@ def why(given: tuple[str, ...], as_json: bool) -> None:
 
 @runs_command.command("resume", epilog="\b\nExamples:\n  zoo runs resume ./features 3f0c --on local:8")
 @_PLACE_AND_RUN
-@(lambda command: with_options(command, PROCESS_OPTIONS))
-@json_option
+@(lambda command: add_options(command, PROCESS_OPTIONS))
+@add_json_option
 @click.pass_context
-def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def resume_run(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Go on with a run, with any number of workers, by any engine.
 
     It runs the command of the run again, which computes what is missing; --cpus-each and all other options that may
@@ -104,7 +104,7 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
         raise QueryError(f"The run {record.run} at {at.shown} was begun in Python; run the same program again.")
     verb, *arguments = record.asked.command
     where = next((one for one in given if not _is_run(one)), None)
-    again = [verb, *([] if where is None else ["--to", str(local_folder(where) or where)])]
+    again = [verb, *([] if where is None else ["--to", str(parse_local_folder(where) or where)])]
     for name, option in (("on", "--on"), ("gpus_each", "--gpus-each")):
         if options[name] is not None:
             again += [option, str(options[name])]
@@ -121,8 +121,8 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
         root.command.invoke(again_context)
 
 
-def _place(where: str | None) -> Place:
-    return place_at(cache_folder() / "evaluations" if where is None else where)
+def _place(where: str | None) -> Location:
+    return resolve_place(get_cache_folder() / "evaluations" if where is None else where)
 
 
 def _is_run(text: str) -> bool:
@@ -130,19 +130,19 @@ def _is_run(text: str) -> bool:
     return bool(_RUN.fullmatch(text)) and not Path(text).exists()
 
 
-def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, Record]:
+def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Location, RunRecord]:
     """The place and the run of the arguments."""
     if len(given) > 2:
         raise QueryError(f"Got {' '.join(given)!r}, expected [PLACE] [RUN].")
     names = list(given[1:]) if len(given) == 2 else [one for one in given if _is_run(one)]
     at = _place(next((one for one in given if one not in names), None))
     if names:
-        return at, record_named(at, names[0])
-    found = records(at)
+        return at, find_run_record(at, names[0])
+    found = list_run_records(at)
     if not found:
         raise NothingFound(f"There is no record of a run at {at.shown}.")
     if len(found) > 1 and unfinished:
-        found = [one for one in found if _Seen(at, one).state not in ("done", "running")] or found
+        found = [one for one in found if _RunStatus(at, one).state not in ("done", "running")] or found
     if len(found) > 1:
         raise QueryError(
             f"There are {len(found)} runs at {at.shown}; name one of {', '.join(one.run for one in found)}."
@@ -150,10 +150,10 @@ def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, R
     return at, found[0]
 
 
-class _Seen:
+class _RunStatus:
     """A run as it is now: its record, and which features are complete at the place."""
 
-    def __init__(self, place: Place, record: Record) -> None:
+    def __init__(self, place: Location, record: RunRecord) -> None:
         self.record = record
         self.asked = record.asked.features
         self.encoders = list(dict.fromkeys(one["encoder"] for one in self.asked))
@@ -222,7 +222,7 @@ class _Seen:
         """Prints everything that failed, is missing or needs a warning."""
         facts, record = self.details(), self.record
         complete = f"{self.n_complete:,} of {len(self.asked):,} features are complete"
-        click.echo(wrapped(f"run {record.run} ({record.asked.verb}): {self.state}; {complete}"))
+        click.echo(wrap_text(f"run {record.run} ({record.asked.verb}): {self.state}; {complete}"))
         if self.missing:
             rows = [
                 [one["encoder"], one["part"], f"{one['missing_shards']:,} of {one['shards']:,}"]
@@ -235,13 +235,13 @@ class _Seen:
                 click.echo(f"\n{heading}")
             for one in facts[name][:_FIRST]:
                 first, end = one.get("images", (0, 0))
-                images = f", images {spanned(f'{first:,}', f'{end - 1:,}')}" if end else ""
+                images = f", images {format_range(f'{first:,}', f'{end - 1:,}')}" if end else ""
                 batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
-                click.echo(wrapped(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
+                click.echo(wrap_text(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
                 for number, sentence in enumerate(one.get("tries", ()), 1):
-                    click.echo(wrapped(f"    try {number}: {sentence}"))
+                    click.echo(wrap_text(f"    try {number}: {sentence}"))
         n_more = sum(max(0, len(found) - _FIRST) for found in (self.missing, *map(facts.__getitem__, _HEADINGS)))
-        notes = [f"{counted(n_more, 'more entry', 'more entries')}: --json"] * bool(n_more)
+        notes = [f"{format_count(n_more, 'more entry', 'more entries')}: --json"] * bool(n_more)
         for writer in record.writers:
             offset = writer.facts["clock_offset_s"] or 0.0
             is_off = abs(offset) > CLOCKS_DIFFER_S
@@ -251,7 +251,7 @@ class _Seen:
                 notes.append(f"{writer.facts['writer']} ({writer.facts['engine']}): {writer.state}{sentence}{clock}")
         if facts["skipped"]:
             names = ", ".join(f"{one['part']}: {one['image']}" for one in facts["skipped"])
-            notes.append(f"{counted(facts['n_skipped'], 'image')} could not be read and left out: {names}")
+            notes.append(f"{format_count(facts['n_skipped'], 'image')} could not be read and left out: {names}")
         for kind, told in (("marked", "computes with other versions"), ("refused", "was not used: other versions")):
             notes += [f"{worker} {told} ({differ})" for worker, differ in facts[kind].items()]
         print_notes(notes)
@@ -265,7 +265,7 @@ _HEADINGS = {
 }
 
 
-def _n_missing(place: Place, asked: Mapping[str, Any]) -> int | None:
+def _n_missing(place: Location, asked: Mapping[str, Any]) -> int | None:
     """How many shards features lack; None if they are complete."""
     for name in asked["folder"].split("/"):
         place = place.below(name)
@@ -276,7 +276,7 @@ def _n_missing(place: Place, asked: Mapping[str, Any]) -> int | None:
     return len(set(range(asked["n_shards"])) - there)
 
 
-def _writer(writer: Writer) -> dict[str, Any]:
+def _writer(writer: JournalWriter) -> dict[str, Any]:
     names = ("writer", "engine", "n_workers", "part", "sentence", "started", "updated", "clock_offset_s", "items")
     more = {"busy_s": writer.facts["busy_s"], "n_workers_seen": len(writer.facts["workers"])}
     facts = {name: writer.facts[name] for name in names}

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..errors import QueryError, counted
-from .facts import named
+from ..cards.catalogue import load_catalogue
+from ..errors import QueryError, format_count
+from .facts import match_encoder_ids
 from .measure_options import FEATURE_OPTIONS, RUN_OPTIONS
-from .options import dry_run_option, encoder_names, refuse_idle, seed_option, with_options
+from .options import add_options, complete_encoder_names, dry_run_option, make_seed_option, reject_unused_options
 from .output import (
     NothingFound,
-    json_option,
-    listed,
+    add_json_option,
+    format_list,
+    log_progress,
     print_command,
     print_json,
     print_notes,
     print_table,
-    say,
 )
 
 if TYPE_CHECKING:
-    from ..evaluation.recomputing import Recomputed
+    from ..evaluation.recomputing import RecomputedRow
 
 _LISTED = 20  # contradictions, problems or numbers; --json has all
 
@@ -47,7 +47,7 @@ Examples:
     help="Where the rows go, a file an encoder.  [default: your results]",
 )
 @dry_run_option
-@json_option
+@add_json_option
 def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: bool, as_json: bool) -> None:
     """Add the rows of other people or machines to yours.
 
@@ -89,14 +89,14 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
         rows = [[name, f"{count:,}"] for name, count in counts.items() if count or name == would]
         print_table(["rows", ""], rows, right=[1])
         _print_wrong([*map(str, done.contradictions), *(one.sentence for one in done.wrong)])
-        notes = [f"{counted(len(done.files), 'file')} read; rows {'would be ' * dry_run}in {done.folder}"]
+        notes = [f"{format_count(len(done.files), 'file')} read; rows {'would be ' * dry_run}in {done.folder}"]
         notes += [f"cards came along: {', '.join(done.cards)}"] * bool(done.cards)
-        print_notes(notes + [f"ignored, no tables of results: {listed(done.left, 3)}"] * bool(done.left))
+        print_notes(notes + [f"ignored, no tables of results: {format_list(done.left, 3)}"] * bool(done.left))
     if not done.is_clean:
         where = f"; see {done.set_aside}" if done.set_aside else ""
         raise click.ClickException(
-            f"{counted(len(done.contradictions), 'row contradicts', 'rows contradict')} others and "
-            f"{counted(len(done.wrong), 'line')} cannot be merged; they were left out{where}."
+            f"{format_count(len(done.contradictions), 'row contradicts', 'rows contradict')} others and "
+            f"{format_count(len(done.wrong), 'line')} cannot be merged; they were left out{where}."
         )
 
 
@@ -132,15 +132,15 @@ Examples:
     multiple=True,
     help="The rows as they were before: none may be gone or changed, and only new ones are measured again. Repeatable.",
 )
-@seed_option("Of that draw.")
+@make_seed_option("Of that draw.")
 @click.option(
     "--images",
     metavar="NAME=IMAGES",
     multiple=True,
     help="Where the images of a data set are; digits, shapes and fashion-mnist are found. Repeatable.",
 )
-@(lambda command: with_options(command, RUN_OPTIONS))
-@json_option
+@(lambda command: add_options(command, RUN_OPTIONS))
+@add_json_option
 def results_check_command(
     paths: tuple[str, ...],
     base: tuple[str, ...],
@@ -157,30 +157,32 @@ def results_check_command(
     --recompute a sample is measured again from weights and images. Exit code 1 if anything is wrong or comes out
     differently, or if nothing could be measured again.
     """
-    from ..evaluation.recomputing import passed_over, protocol_problem, recompute
+    from ..evaluation.recomputing import count_skipped_rows, find_protocol_problem, recompute
     from ..results.merging import check
 
     if sample is None:
-        refuse_idle(("seed", "images", "batch_size", "n_workers", "device"), "without --recompute nothing is measured")
+        reject_unused_options(
+            ("seed", "images", "batch_size", "n_workers", "device"), "without --recompute nothing is measured"
+        )
     sources: dict[str, str] = {}
     for text in images:
         name, sign, source = text.partition("=")
         if not sign or not name or not source or name in sources:
             raise QueryError(f"Got --images {text!r}, expected NAME=IMAGES, each name once.")
         sources[name] = source
-    checked = check(paths, base=base, protocol=protocol_problem)
+    checked = check(paths, base=base, protocol=find_protocol_problem)
     if not checked.files and not as_json:
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
-    done: list[Recomputed] = []
+    done: list[RecomputedRow] = []
     if sample is not None and checked.fresh:
-        from ..features.items import Featurising
+        from ..features.work_items import FeaturisingOptions
 
-        how = Featurising(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
-        done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=say)
+        how = FeaturisingOptions(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
+        done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=log_progress)
     measured = [one for one in done if one.state != "passed over"]
     others = [one for one in measured if one.state == "other"]
     if as_json:
-        passed = [{"reason": reason, "rows": n} for reason, n in passed_over(done).items()]
+        passed = [{"reason": reason, "rows": n} for reason, n in count_skipped_rows(done).items()]
         print_json(checked.as_dict() | {"recomputed": [one.as_dict() for one in measured], "passed_over": passed})
     else:
         _print_wrong([problem.sentence for problem in checked.problems])
@@ -192,20 +194,25 @@ def results_check_command(
                 rows.append([what, row.protocol, row.value, now, one.state])
             print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
         new = f", {len(checked.fresh):,} of them new" if len(checked.fresh) < len(checked.found) else ""
-        files = counted(len(checked.files), "file")
-        rows_checked, n_problems = counted(len(checked.found), "row"), counted(len(checked.problems), "problem")
+        files = format_count(len(checked.files), "file")
+        rows_checked, n_problems = (
+            format_count(len(checked.found), "row"),
+            format_count(len(checked.problems), "problem"),
+        )
         notes = [f"{rows_checked} of {files}{new} checked, {n_problems}"]
         notes += [f"{one.found.place}: {one.reason}" for one in others]
-        notes += [f"not measured again, {counted(n, 'row')}: {reason}" for reason, n in passed_over(done).items()]
         notes += [
-            f"not checked, the protocol is unknown to this version: {counted(n, 'row')} by {name}"
+            f"not measured again, {format_count(n, 'row')}: {reason}" for reason, n in count_skipped_rows(done).items()
+        ]
+        notes += [
+            f"not checked, the protocol is unknown to this version: {format_count(n, 'row')} by {name}"
             for name, n in checked.unknown_protocols.items()
         ]
         print_notes(notes)
     problems = []
     if checked.problems:
-        found = counted(len(checked.problems), "problem was", "problems were")
-        problems.append(f"{found} found in {counted(len(checked.found), 'row')}.")
+        found = format_count(len(checked.problems), "problem was", "problems were")
+        problems.append(f"{found} found in {format_count(len(checked.found), 'row')}.")
     if others:
         problems.append(f"{len(others)} of {len(measured)} rows came out otherwise.")
     if sample is not None and checked.fresh and not measured:
@@ -224,7 +231,7 @@ Examples:
 
 
 @click.command("submit", epilog=_SUBMIT_EXAMPLES)
-@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=encoder_names)
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=complete_encoder_names)
 @click.option(
     "--to",
     "repository",
@@ -237,7 +244,7 @@ Examples:
 @click.option("--branch", metavar="BRANCH", help="Its name.  [default: contribution/WHO-HASH]")
 @click.option("--skip-bare", is_flag=True, help="Leave out rows without provenance, in place of refusing them.")
 @dry_run_option
-@json_option
+@add_json_option
 def submit_command(
     names: tuple[str, ...],
     repository: Path,
@@ -253,16 +260,16 @@ def submit_command(
     provenance, cards of encoders that the zoo does not ship, the checks they passed, and a page with each number beside
     the best one known. NAMES are ids of encoders or globs; without any, all that you have measured. Nothing is pushed.
     """
-    from ..evaluation.recomputing import protocol_problem
+    from ..evaluation.recomputing import find_protocol_problem
     from ..results.submitting import submit
 
     done = submit(
         repository,
-        encoders=set(named(names, catalogue())) if names else None,
+        encoders=set(match_encoder_ids(names, load_catalogue())) if names else None,
         source=source,
         branch=branch,
         skip_bare=skip_bare,
-        protocol=protocol_problem,
+        protocol=find_protocol_problem,
         dry_run=dry_run,
     )
     if as_json:
@@ -294,11 +301,11 @@ def submit_command(
     left = len(done.numbers) - _LISTED
     would = "would be" if done.commit is None else "are"
     of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
-    notes = [f"{counted(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
-    notes += [f"{counted(done.n_bare, 'row')} without provenance left out"] * bool(done.n_bare)
-    notes += [f"{counted(done.n_known, 'row is', 'rows are')} there already"] * bool(done.n_known)
+    notes = [f"{format_count(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
+    notes += [f"{format_count(done.n_bare, 'row')} without provenance left out"] * bool(done.n_bare)
+    notes += [f"{format_count(done.n_known, 'row is', 'rows are')} there already"] * bool(done.n_known)
     notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)
-    print_notes(notes + [f"and {counted(left, 'more number')}"] * (left > 0))
+    print_notes(notes + [f"and {format_count(left, 'more number')}"] * (left > 0))
     if done.commit is not None:
         print_command("look at it", f"git -C {done.repository} show --stat {done.branch}")
         print_command("offer it", f"git -C {done.repository} push origin {done.branch}")

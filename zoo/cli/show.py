@@ -8,39 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, access_words, advice, licence_terms, lineage
-from ..cards.licences import commercial_words
+from ..cards.catalogue import load_catalogue
+from ..cards.descriptions import format_fact_label, group_facts
+from ..cards.gated_access import GATED, describe_access, describe_licence_terms, list_lineage, suggest_open_encoder
+from ..cards.licences import describe_commercial_use
 from ..cards.same_weights import find_same_weights
-from ..cards.schema import LINEAGE, EncoderCard, Missing, fact_text
-from ..cards.wording import facts_by_part, label_of
-from ..errors import counted
+from ..cards.schema import LINEAGE, EncoderCard, Missing, format_fact
+from ..errors import format_count
 from ..results.derived import seed_means
-from ..results.evidence import disagreements, measured_numbers, origin_of
-from ..results.facts import points, subjects
+from ..results.evidence import build_measured_numbers, describe_disagreements, find_origin
+from ..results.facts import format_points, list_subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
-    how,
-    interval,
+    describe_number_origin,
+    describe_protocol_details,
+    describe_protocol_kind,
+    format_quantity,
+    format_seed_interval,
+    format_setting,
     is_by_labels,
-    kind,
-    of_plain_protocols,
-    origin,
-    setting_name,
-    shown_value,
+    select_plain_protocols,
 )
-from .facts import PART_HEADS, risk_record
-from .options import encoder_names
-from .others import entries
-from .output import entry, json_option, listed, print_json, record, size, wrapped
+from .facts import PART_HEADS, build_risk_record
+from .options import complete_encoder_names
+from .output import add_json_option, format_entry, format_list, format_size, make_record, print_json, wrap_text
+from .reported_output import format_reported_entries
 
 if TYPE_CHECKING:
     from ..cards.costs import Cost
-    from ..choosing.expectations import Expected
+    from ..choosing.expectations import ExpectedError
 
 _LAST_SECTIONS = ("weights", "licence")
 _OF_CARD = {
@@ -53,70 +53,73 @@ _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or ne
 
 
 @click.command("show", epilog="\b\nExample:\n  zoo show dino_vitS16")
-@click.argument("name", shell_complete=encoder_names)
-@json_option
+@click.argument("name", shell_complete=complete_encoder_names)
+@add_json_option
 def show_command(name: str, as_json: bool) -> None:
     """Show everything known of one encoder.
 
     With --json the facts have the dotted names of the card, such as "representation.dim". Measurements on other data
     sets than ImageNet-1K, numbers reported by authors, and those measured by others have sections of their own.
     """
-    (subject,) = subjects([name], with_risks=True, exclude_wrong=True)
+    (subject,) = list_subjects([name], with_risks=True, exclude_wrong=True)
     card, summary = subject.card, subject.measured
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
     for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
     numbers = reported_numbers(card.id)
-    differing = disagreements([*numbers, *measured_numbers(card, subject.summary)])
+    differing = describe_disagreements([*numbers, *build_measured_numbers(card, subject.summary)])
     if as_json:
         document = _document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers)
         print_json({**document, "disagreements": differing})
         return
-    reported = [one for one in numbers if not origin_of(one)]
-    by_others = [one for one in numbers if origin_of(one)]
-    parts = facts_by_part(card)
-    lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
+    reported = [one for one in numbers if not find_origin(one)]
+    by_others = [one for one in numbers if find_origin(one)]
+    parts = group_facts(card)
+    lines = [click.style(card.id, bold=True), *format_entry("released", format_fact(card.released))]
     for part in parts:
         if part == "reported" and reported:
             lines += _reported(card, reported)
         elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
         if part == "architecture" and card.patch_grid is not None:
-            lines += entry("patch grid", "{} x {}".format(*card.patch_grid))
+            lines += format_entry("patch grid", "{} x {}".format(*card.patch_grid))
         if part == "provenance":
-            for words, names in lineage(card).items():
-                lines += entry(words.lower(), listed(names, most=12)) if words in _UP else []
+            for words, names in list_lineage(card).items():
+                lines += format_entry(words.lower(), format_list(names, most=12)) if words in _UP else []
     lines += [*_cost(card), *_risks(card, summary)]
     for means in elsewhere.values():
         lines += _measured(means)
     lines += _title("Where origins disagree (percent)") if differing else []
     for about, told in differing.items():
-        lines += entry(about, told)
+        lines += format_entry(about, told)
     if by_others:
-        lines += [*_title("Measured by others (percent, higher is better; a protocol an entry)"), *entries(by_others)]
+        lines += [
+            *_title("Measured by others (percent, higher is better; a protocol an entry)"),
+            *format_reported_entries(by_others),
+        ]
     lines += _section("Weights", parts["weights"])
-    words, availability = access_words(card), card.weights.availability
+    words, availability = describe_access(card), card.weights.availability
     if words != availability and not isinstance(availability, Missing):
-        lines += entry("access", words)
+        lines += format_entry("access", words)
     for one in find_same_weights(card):
         other = one.place if one.encoder == card.id.partition("@")[0] else f"than {one.encoder}, of the same weights"
-        lines += entry("other features", f"{other}: {one.says}")
-    if availability in GATED and (near := advice(card, catalogue())):
-        lines += entry("instead", near)
+        lines += format_entry("other features", f"{other}: {one.says}")
+    if availability in GATED and (near := suggest_open_encoder(card, load_catalogue())):
+        lines += format_entry("instead", near)
     lines += _section("Licence", parts["licence"])
-    terms, use = licence_terms(card), card.commercial_use
-    said = {"commercial use": "" if isinstance(use, Missing) else commercial_words(use)}
+    terms, use = describe_licence_terms(card), card.commercial_use
+    said = {"commercial use": "" if isinstance(use, Missing) else describe_commercial_use(use)}
     said |= {"in plain words": terms["summary"], "text": terms["text"]}
     for label, text in [*said.items(), *(("note", remark) for remark in terms["remarks"])]:
-        lines += entry(label, text) if text else []
+        lines += format_entry(label, text) if text else []
     click.echo("\n".join(lines + _errata(card, summary)))
 
 
 def _document(
     card: EncoderCard, summary: Summary | None, others: Sequence[SeedMean], reported: Sequence[ReportedNumber]
 ) -> dict[str, Any]:
-    facts = {f"{part}.{name}": value for part, values in facts_by_part(card).items() for name, value in values.items()}
-    split = record({"released": card.released, **facts})
+    facts = {f"{part}.{name}": value for part, values in group_facts(card).items() for name, value in values.items()}
+    split = make_record({"released": card.released, **facts})
     missing = split.pop("missing")
     one = _expected(card) if summary is None else None
     expected = None
@@ -132,16 +135,16 @@ def _document(
         "family": card.family,
         "facts": split,
         "missing": missing,
-        "licence_terms": record(licence_terms(card)),
-        "access": access_words(card),
-        "lineage": lineage(card),
+        "licence_terms": make_record(describe_licence_terms(card)),
+        "access": describe_access(card),
+        "lineage": list_lineage(card),
         "same_weights": [asdict(one) for one in find_same_weights(card)],
         "errata": [
-            record({"field": erratum.field, "published": erratum.published, "reason": erratum.reason})
+            make_record({"field": erratum.field, "published": erratum.published, "reason": erratum.reason})
             for erratum in card.errata
         ],
         "cost": cost_document,
-        "results": None if summary is None else risk_record(summary),
+        "results": None if summary is None else build_risk_record(summary),
         "expected": expected,
         "other_results": [asdict(mean) for mean in others],
         "reported": [asdict(number) for number in reported],
@@ -149,7 +152,7 @@ def _document(
 
 
 def _title(text: str) -> list[str]:
-    return ["", click.style(wrapped(text), bold=True)]
+    return ["", click.style(wrap_text(text), bold=True)]
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:
@@ -157,30 +160,30 @@ def _section(title: str, values: dict[str, Any]) -> list[str]:
     lines = _title(title)
     for name, value in values.items():
         if not isinstance(value, Missing):
-            label, unit = label_of(name)
-            lines += entry(label, fact_text(value) + unit)
+            label, unit = format_fact_label(name)
+            lines += format_entry(label, format_fact(value) + unit)
     for reason in Missing:
-        absent = [label_of(name)[0] for name, value in values.items() if value is reason]
+        absent = [format_fact_label(name)[0] for name, value in values.items() if value is reason]
         if absent:
-            lines += entry(f"({reason.value})", ", ".join(absent))
+            lines += format_entry(f"({reason.value})", ", ".join(absent))
     return lines
 
 
 def _known_cost(card: EncoderCard) -> Cost | None:
-    from ..cards.costs import shipped_costs
+    from ..cards.costs import load_shipped_costs
 
-    shipped = shipped_costs().get(card.id)
+    shipped = load_shipped_costs().get(card.id)
     if shipped is not None:
         return shipped
-    from ..choosing.constraints import known_cost  # which computes it, for an encoder of the user's
+    from ..choosing.constraints import find_known_cost  # which computes it, for an encoder of the user's
 
-    return known_cost(card)
+    return find_known_cost(card)
 
 
 def _memory(cost: Cost) -> dict[str, int]:
-    from ..cards.costs import BATCH_SIZE, memory_bytes
+    from ..cards.costs import BATCH_SIZE, estimate_memory
 
-    return {device: memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")}
+    return {device: estimate_memory(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")}
 
 
 def _cost(card: EncoderCard) -> list[str]:
@@ -189,24 +192,24 @@ def _cost(card: EncoderCard) -> list[str]:
     lines, cost = _title("Cost (computed, in float32)"), _known_cost(card)
     if cost is None:
         return [*lines, "  not known"]
-    memory = {device: size(n_bytes) for device, n_bytes in _memory(cost).items()}
-    lines += entry("operations", f"{cost.gflops:.3g} GFLOPs an image of {cost.px} px; a multiply-add is two")
-    lines += entry("parameters", f"{size(cost.parameter_bytes)} with buffers")
-    lines += entry("activations", f"{size(cost.activation_bytes)} an image, the most alive at once")
+    memory = {device: format_size(n_bytes) for device, n_bytes in _memory(cost).items()}
+    lines += format_entry("operations", f"{cost.gflops:.3g} GFLOPs an image of {cost.px} px; a multiply-add is two")
+    lines += format_entry("parameters", f"{format_size(cost.parameter_bytes)} with buffers")
+    lines += format_entry("activations", f"{format_size(cost.activation_bytes)} an image, the most alive at once")
     batches = f"for batches of {BATCH_SIZE}, with a margin for what allocators and kernels add"
-    return lines + entry(
+    return lines + format_entry(
         "memory", f"{memory['cuda']} of a GPU with CUDA's context, {memory['cpu']} of a CPU; {batches}"
     )
 
 
-def _expected(card: EncoderCard) -> Expected | None:
+def _expected(card: EncoderCard) -> ExpectedError | None:
     """The error to expect on ImageNet-1K with all labels; None of untrained encoders and those of the pocket."""
-    from ..choosing.expectations import Images, expected_errors
+    from ..choosing.expectations import Images, estimate_errors
     from ..choosing.ranking import is_of_pocket
 
     if is_of_pocket(card):
         return None
-    found = expected_errors({card.id: card}, SETTINGS[0].n_labels, 1_000, images=Images.named(like=IMAGENET))
+    found = estimate_errors({card.id: card}, SETTINGS[0].n_labels, 1_000, images=Images.named(like=IMAGENET))
     return found.get(card.id)
 
 
@@ -217,35 +220,36 @@ def _risks(card: EncoderCard, summary: Summary | None) -> list[str]:
         if one is None:
             return [*lines, "  not measured"]
         low, high = one.interval
-        told = f"{points(one.error)} (90 % interval {points(low)} to {points(high)}), {one.source}; not measured"
-        return lines + entry(f"expected, {SETTINGS[0].name}", told)
+        interval = f"90 % interval {format_points(low)} to {format_points(high)}"
+        told = f"{format_points(one.error)} ({interval}), {one.source}; not measured"
+        return lines + format_entry(f"expected, {SETTINGS[0].name}", told)
     for setting in SETTINGS:
         error = summary.errors.get(setting.name)
-        lines += entry(
+        lines += format_entry(
             f"{setting.name} ({setting.n_labels:,} labels)", "not measured" if error is None else f"{error:.1f}"
         )
-    lines += entry("protocol", f"{summary.campaign.protocol} ({summary.campaign.source})")
+    lines += format_entry("protocol", f"{summary.campaign.protocol} ({summary.campaign.source})")
     lines += _title("Components of the error with 100% (percentage points, signed)")
     if summary.decomposition is None:
         return [*lines, "  not measured"]
     found = summary.decomposition
     if isinstance(found.approximation, Missing) or isinstance(found.usability, Missing):
-        together = f"{points(found.approximation_plus_usability)} (not separable without a supervised twin)"
-        lines += entry("approximation + usability", together)
+        together = f"{format_points(found.approximation_plus_usability)} (not separable without a supervised twin)"
+        lines += format_entry("approximation + usability", together)
     else:
         assumed = " (assumed, not measured)" if found.approximation_assumed else ""
-        lines += entry("approximation", f"{points(found.approximation)}{assumed}")
-        lines += entry("usability", points(found.usability))
-    lines += entry("probe generalization", points(found.probe_generalization))
-    lines += entry("encoder generalization", points(found.encoder_generalization))
-    lines += entry("sum", points(found.full_shot_error))
-    return lines + (entry("of another measurement", summary.older_parts) if summary.older_parts else [])
+        lines += format_entry("approximation", f"{format_points(found.approximation)}{assumed}")
+        lines += format_entry("usability", format_points(found.usability))
+    lines += format_entry("probe generalization", format_points(found.probe_generalization))
+    lines += format_entry("encoder generalization", format_points(found.encoder_generalization))
+    lines += format_entry("sum", format_points(found.full_shot_error))
+    return lines + (format_entry("of another measurement", summary.older_parts) if summary.older_parts else [])
 
 
 def _measured(means: Sequence[SeedMean]) -> list[str]:
     """What one source measured on one data set: errors, components, label-free metrics, curves."""
     dataset, encoder = means[0].dataset, means[0].encoder
-    shown = of_plain_protocols(means)
+    shown = select_plain_protocols(means)
     lines = _title(f"Measured on {dataset} by the source {means[0].source!r} (errors in percent, lower is better)")
     errors, parts, others, curves = [], [], [], dict[str, list[SeedMean]]()
     for mean in sorted(shown, key=lambda mean: -(mean.n_train or 0)):
@@ -259,22 +263,24 @@ def _measured(means: Sequence[SeedMean]) -> list[str]:
         else:
             others.append(mean)
     for mean in sorted(errors, key=lambda mean: mean.metric == NEIGHBOURS):
-        images = "" if mean.n_train is None else f" ({counted(mean.n_train, 'image')})"
+        images = "" if mean.n_train is None else f" ({format_count(mean.n_train, 'image')})"
         seeds = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
-        ends = "" if mean.low is None else f" ({interval(mean)}{seeds})"
-        label = f"{'k-NN, ' if mean.metric == NEIGHBOURS else ''}{setting_name(mean.split)}{images}"
-        lines += entry(label, shown_value(mean.value, mean) + ends)
+        ends = "" if mean.low is None else f" ({format_seed_interval(mean)}{seeds})"
+        label = f"{'k-NN, ' if mean.metric == NEIGHBOURS else ''}{format_setting(mean.split)}{images}"
+        lines += format_entry(label, format_quantity(mean.value, mean) + ends)
     for mean in sorted(parts, key=lambda mean: [*PART_HEADS].index(mean.metric)):
-        lines += entry(mean.metric.replace("_", " "), f"{shown_value(mean.value, mean)} points")
+        lines += format_entry(mean.metric.replace("_", " "), f"{format_quantity(mean.value, mean)} points")
     for metric, own in curves.items():
-        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in own[::-1])
-        lines += entry(f"{metric.replace('_', ' ')} by images", text)
+        text = ", ".join(f"{mean.n_train:,}: {format_quantity(mean.value, mean)}" for mean in own[::-1])
+        lines += format_entry(f"{metric.replace('_', ' ')} by images", text)
     if others:
-        lines += entry("others", ", ".join(f"{mean.metric} {shown_value(mean.value, mean)}" for mean in others))
-    lines += entry("protocols", ", ".join(dict.fromkeys(mean.protocol for mean in shown)))
+        lines += format_entry(
+            "others", ", ".join(f"{mean.metric} {format_quantity(mean.value, mean)}" for mean in others)
+        )
+    lines += format_entry("protocols", ", ".join(dict.fromkeys(mean.protocol for mean in shown)))
     if len(means) > len(shown):
         hint = f"zoo results {encoder} --dataset {dataset} --metric '*' --long"
-        lines += entry("of other protocols", f"{len(means) - len(shown)} more: {hint}")
+        lines += format_entry("of other protocols", f"{len(means) - len(shown)} more: {hint}")
     return lines
 
 
@@ -282,7 +288,9 @@ def _reported(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]
     """An entry for all numbers of one kind from one place."""
     groups: dict[tuple[str, str, str], list[ReportedNumber]] = {}
     for one in numbers:
-        groups.setdefault((kind(one), how(one), origin(one)), []).append(one)
+        groups.setdefault(
+            (describe_protocol_kind(one), describe_protocol_details(one), describe_number_origin(one)), []
+        ).append(one)
     lines = _title("Reported (not measured here; recipes differ, so mostly not comparable)")
     for (label, recipe, where), group in groups.items():
         told = [
@@ -290,11 +298,11 @@ def _reported(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]
             f"{_UNITS.get(one.unit, '')}"
             for one in group
         ]
-        lines += entry(label, "; ".join(text for text in (", ".join(told), recipe, where) if text))
+        lines += format_entry(label, "; ".join(text for text in (", ".join(told), recipe, where) if text))
     for reason in (Missing.NOT_PUBLISHED, Missing.NOT_APPLICABLE):
         absent = [words for name, words in _OF_CARD.items() if getattr(card.reported, name) is reason]
         if absent:
-            lines += entry(f"({reason.value})", ", ".join(absent))
+            lines += format_entry(f"({reason.value})", ", ".join(absent))
     return lines
 
 
@@ -302,9 +310,12 @@ def _errata(card: EncoderCard, summary: Summary | None) -> list[str]:
     results = summary.errata if summary else ()
     lines = _title("Errata") if card.errata or results else []
     for erratum in card.errata:
-        lines += [*entry(erratum.field, f"published: {fact_text(erratum.published)}"), *entry("", erratum.reason)]
+        lines += [
+            *format_entry(erratum.field, f"published: {format_fact(erratum.published)}"),
+            *format_entry("", erratum.reason),
+        ]
     for result in results:
         metric = "all measurements" if result.metric == "*" else result.metric.replace("_", " ")
         left_out = " Left out of recommendations." if result.exclude else ""
-        lines += entry(metric, f"{result.kind}: {result.reason}{left_out}")
+        lines += format_entry(metric, f"{result.kind}: {result.reason}{left_out}")
     return lines

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..errors import counted
-from ..files import cache_folder
-from .facts import kept_weights
-from .options import encoder_names, refuse_idle, with_options
-from .output import json_option, print_command, print_json, print_notes, size, steps, wrapped
+from ..cards.catalogue import load_catalogue
+from ..errors import format_count
+from ..files import get_cache_folder
+from .facts import fetch_converted_weights
+from .options import add_options, complete_encoder_names, reject_unused_options
+from .output import add_json_option, format_size, print_command, print_json, print_notes, show_steps, wrap_text
 
 if TYPE_CHECKING:
     from ..site.contents import Contents
@@ -34,13 +34,13 @@ def _content_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--only",
             metavar="PATTERN",
             multiple=True,
-            shell_complete=encoder_names,
+            shell_complete=complete_encoder_names,
             help="These encoders: an id or a glob such as 'dino_*'; repeatable.",
         ),
         click.option("--title", metavar="TEXT", help="Of the site, instead of SSL Zoo."),
         click.option("--no-studies", is_flag=True, help="Without the pages of the studies, which take longest."),
     )
-    return with_options(command, options)
+    return add_options(command, options)
 
 
 _SITE_EXAMPLES = """\b
@@ -64,7 +64,7 @@ Examples:
 @click.option("--serve", is_flag=True, help="Serve the site on this machine and open the browser.")
 @click.option("--port", metavar="N", type=click.IntRange(1, 65_535), help="To serve it on; by default a free one.")
 @click.option("--no-browser", is_flag=True, help="With --serve, do not open the browser.")
-@json_option
+@add_json_option
 def site_command(
     folder: Path | None, serve: bool, port: int | None, no_browser: bool, as_json: bool, **content: Any
 ) -> None:
@@ -79,9 +79,9 @@ def site_command(
     if folder is None and not serve:
         raise click.UsageError("Got neither --out nor --serve, expected --out DIR to write the site, or --serve.")
     if not serve:
-        refuse_idle(["port", "no_browser"], "nothing is served", remedy=", or add --serve")
+        reject_unused_options(["port", "no_browser"], "nothing is served", remedy=", or add --serve")
     if folder is None:
-        folder = cache_folder() / "site"
+        folder = get_cache_folder() / "site"
         folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         server = stack.enter_context(SiteServer(port or 0)) if serve else None
@@ -89,7 +89,7 @@ def site_command(
         if as_json:
             print_json(document | ({"address": server.address} if server else {}))
         else:
-            click.echo(wrapped(sentence))
+            click.echo(wrap_text(sentence))
             hint = f"open {document['index']} in a browser, or add --serve"
             print_notes([note] * bool(note) + [hint] * (not serve))
         if server is not None:
@@ -119,7 +119,7 @@ def _made_site(
     start = time.monotonic()
     require_site_folder(folder)  # it and the libraries first: a refusal shows before any work
     require_libraries(with_studies=not no_studies)
-    with steps("reading cards and results") as progress:
+    with show_steps("reading cards and results") as progress:
         gathered = gather(only=only, with_mine=with_mine, title=(title or "").strip() or TITLE)
         contents = replace(gathered, with_studies=not no_studies)
         done = write_site(chain(more(contents), site_files(contents, progress)), folder, title=contents.title)
@@ -137,12 +137,12 @@ def _made_site(
         "size_bytes": done.n_bytes,
         "seconds": round(seconds, 3),
     }
-    what = f"{counted(done.n_pages, 'page')} ({counted(done.n_files, 'file')}, {size(done.n_bytes)})"
-    changes = f"{counted(done.n_written, 'file')} new or changed, {done.n_removed:,} removed"
+    what = f"{format_count(done.n_pages, 'page')} ({format_count(done.n_files, 'file')}, {format_size(done.n_bytes)})"
+    changes = f"{format_count(done.n_written, 'file')} new or changed, {done.n_removed:,} removed"
     sentence = f"Wrote {what} to {done.folder} in {max(seconds, 1):.0f} s: {changes}."
     entries = contents.entries.values()
     own, measured = sum(entry.is_mine for entry in entries), sum(bool(entry.own_means) for entry in entries)
-    added = f"{counted(own, 'encoder')} of yours, and your measurements of {counted(measured, 'encoder')}"
+    added = f"{format_count(own, 'encoder')} of yours, and your measurements of {format_count(measured, 'encoder')}"
     return document, sentence, f"--with-mine added {added}" if with_mine else ""
 
 
@@ -157,7 +157,7 @@ Examples:
 
 
 @click.command("export", epilog=_EXPORT_EXAMPLES)
-@click.argument("name", required=False, shell_complete=encoder_names)
+@click.argument("name", required=False, shell_complete=complete_encoder_names)
 @click.option(
     "--hub",
     "folder",
@@ -172,7 +172,7 @@ Examples:
     help="Folder to write a site to, as a static Space: absent, empty, or an untouched earlier one.",
 )
 @_content_options
-@json_option
+@add_json_option
 def export_command(name: str | None, folder: Path | None, space: Path | None, as_json: bool, **content: Any) -> None:
     """Write a folder for the Hugging Face Hub: an encoder, or the site as a Space.
 
@@ -184,33 +184,33 @@ def export_command(name: str | None, folder: Path | None, space: Path | None, as
     if (name is None) != (folder is None) or (space is None) == (folder is None):
         raise click.UsageError("Expected NAME --hub DIR for an encoder, or --space DIR alone for the site.")
     if space is not None:
-        from ..hub.space import UPLOAD, space_files
+        from ..hub.space import UPLOAD, iterate_space_files
 
-        document, sentence, added = _made_site(space, more=space_files, **content)
+        document, sentence, added = _made_site(space, more=iterate_space_files, **content)
         upload = UPLOAD.format(folder=shlex.quote(str(space)))
         if as_json:
             print_json(document | {"upload": upload})
         else:
-            click.echo(wrapped(sentence))
+            click.echo(wrap_text(sentence))
             print_notes([added] * bool(added))
             print_command("to upload it", upload)
         return
     assert name is not None and folder is not None
-    refuse_idle(_CONTENT, "they say what a site shows and an encoder is written", remedy=", or name --space")
+    reject_unused_options(_CONTENT, "they say what a site shows and an encoder is written", remedy=", or name --space")
     from ..hub.export import export_to_hub_folder, require_exportable
-    from ..hub.modelcard import redistribution_note
+    from ..hub.modelcard import describe_redistribution
 
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     require_exportable(card, folder)
-    found = kept_weights(card)
+    found = fetch_converted_weights(card)
     sizes = {path.name: path.stat().st_size for path in export_to_hub_folder(card, found, folder)}
-    note = redistribution_note(card)
+    note = describe_redistribution(card)
     if as_json:
         files = [{"file": file, "size_bytes": n_bytes} for file, n_bytes in sizes.items()]
         facts = {"encoder": card.id, "folder": str(folder), "sha256": found.record.sha256, "note": note}
         print_json({**facts, "files": files})
         return
-    written = ", ".join(f"{file} ({size(n_bytes)})" for file, n_bytes in sizes.items())
-    click.echo(wrapped(f"Wrote {card.id} to {folder}: {written}."))
+    written = ", ".join(f"{file} ({format_size(n_bytes)})" for file, n_bytes in sizes.items())
+    click.echo(wrap_text(f"Wrote {card.id} to {folder}: {written}."))
     if note:
-        click.secho(wrapped(note), fg="yellow", err=True)
+        click.secho(wrap_text(note), fg="yellow", err=True)

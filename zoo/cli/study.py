@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..errors import QueryError
-from .options import encoder_names, seed_option, study_names
-from .output import hanging, json_option, print_json, print_notes, print_table, steps, wrapped
+from .options import complete_encoder_names, make_seed_option, study_names
+from .output import add_json_option, print_json, print_notes, print_table, show_steps, wrap_indented, wrap_text
 
 if TYPE_CHECKING:
     from ..studies.findings import Claim
@@ -37,12 +37,14 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--single-file", is_flag=True, help="The report as one page, DIR.html, with its figures inside.")
 @click.option("--corrected", is_flag=True, help="Errata applied, wrong rows left out, signed components.")
 @click.option("--with-mine", is_flag=True, help="With the encoders that only you have measured.")
-@click.option("--encoder", "encoders", multiple=True, shell_complete=encoder_names, help="For the radar; repeatable.")
+@click.option(
+    "--encoder", "encoders", multiple=True, shell_complete=complete_encoder_names, help="For the radar; repeatable."
+)
 @click.option("--tune", is_flag=True, help="Search the trees' settings anew instead of taking the stored ones.")
 @click.option("--trials", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Of that search, each.")
-@seed_option("Of folds and resamples.")
+@make_seed_option("Of folds and resamples.")
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
-@json_option
+@add_json_option
 def study_command(
     names: tuple[str, ...],
     folder: Path | None,
@@ -63,12 +65,12 @@ def study_command(
     compatible (other encoders, within our interval); corrected (for a fault that the reason names); or not
     reproducible. The default table is the published one; a report (--out) shows the corrected table beside it.
     """
-    from ..studies.running import studies
+    from ..studies.running import list_studies
 
     if single_file and folder is None:
         raise QueryError("Got --single-file without a report to write, expected --out DIR too.")
     if not names:
-        known = studies().values()
+        known = list_studies().values()
         if as_json:
             records = [{name: getattr(one, name) for name in ("name", "question", "introduction")} for one in known]
             print_json({"studies": records})
@@ -77,15 +79,15 @@ def study_command(
         print_notes(["run one with: zoo study NAME, all of them with: zoo study all --out report"])
         return
     chosen = _chosen(names)
-    ids = tuple(dict.fromkeys(catalogue().id_of(name) for name in encoders))
-    from ..studies.report import document_of
+    ids = tuple(dict.fromkeys(load_catalogue().id_of(name) for name in encoders))
+    from ..studies.report import build_report_document
     from ..studies.running import StudyOptions, run_studies
 
     if folder is not None:
         from ..studies.report import require_reportable, write_page, write_report
 
         require_reportable(folder, single_file=single_file)
-    with steps("reading the table") as progress:
+    with show_steps("reading the table") as progress:
         options = StudyOptions(seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=ids, progress=progress)
         runs = run_studies(
             chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
@@ -95,7 +97,7 @@ def study_command(
         elif folder is not None:
             write_report(runs, folder, progress=progress)
     if as_json:
-        print_json(document_of(runs) | ({"report": str(folder)} if folder else {}))
+        print_json(build_report_document(runs) | ({"report": str(folder)} if folder else {}))
         return
     for run in runs:
         _print_run(run)
@@ -106,34 +108,36 @@ def study_command(
     if folder is not None:
         n_figures = sum(len(run.findings.figures) for run in runs)
         what = f"{folder / 'index.html'}, report.md, report.json, estimates.csv, {n_figures} figures"
-        click.echo(wrapped(f"Wrote {f'{folder}, one page with {n_figures} figures inside' if single_file else what}."))
+        click.echo(
+            wrap_text(f"Wrote {f'{folder}, one page with {n_figures} figures inside' if single_file else what}.")
+        )
 
 
 def _chosen(names: Sequence[str]) -> list[Study]:
-    from ..studies.running import studies, study_named
+    from ..studies.running import find_study, list_studies
 
     if "all" in names:
         if len(names) > 1:
             raise QueryError(f"Got {' '.join(names)}, expected 'all' alone or names of studies.")
-        return list(studies().values())
-    found = [study_named(name) for name in names]
+        return list(list_studies().values())
+    found = [find_study(name) for name in names]
     return list({study.path: study for study in found}.values())
 
 
 def _print_run(run: StudyRun) -> None:
-    from ..analysis.columns import records
-    from ..studies.report import ESTIMATE_HEADERS, estimate_cells, rows_used
+    from ..analysis.columns import list_estimates
+    from ..studies.report import ESTIMATE_HEADERS, describe_rows_used, estimate_cells
 
-    click.secho(wrapped(run.study.question), bold=True)
+    click.secho(wrap_text(run.study.question), bold=True)
     if run.findings.answer:
-        click.echo(wrapped(run.findings.answer) + "\n")
+        click.echo(wrap_text(run.findings.answer) + "\n")
     if run.findings.claims:
         _print_claims(run.findings.claims)
     elif run.findings.estimates:  # a question of the user's own, of which no paper has said anything
-        rows = [estimate_cells(record) for record in records(run.findings.estimates)]
+        rows = [estimate_cells(record) for record in list_estimates(run.findings.estimates)]
         print_table(ESTIMATE_HEADERS, rows)
     lines = [
-        rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
+        describe_rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
         for rows in run.findings.rows
     ]
     print_notes([*lines, *run.findings.notes])
@@ -141,9 +145,9 @@ def _print_run(run: StudyRun) -> None:
 
 
 def _print_claims(claims: Sequence[Claim]) -> None:
-    from ..studies.findings import shown_verdict
+    from ..studies.findings import format_verdict
 
-    verdicts = [click.style(shown_verdict(one.verdict, one.rests_on), fg=_COLOURS[one.verdict]) for one in claims]
+    verdicts = [click.style(format_verdict(one.verdict, one.rests_on), fg=_COLOURS[one.verdict]) for one in claims]
     rows = [
         [claim.claim, claim.source, claim.paper, claim.ours, verdict]
         for claim, verdict in zip(claims, verdicts, strict=True)
@@ -153,15 +157,17 @@ def _print_claims(claims: Sequence[Claim]) -> None:
         print_table(headers, rows)
         for claim in claims:
             if claim.reason:
-                click.echo(hanging(f"{shown_verdict(claim.verdict, claim.rests_on)}: {claim.claim}: {claim.reason}"))
+                click.echo(
+                    wrap_indented(f"{format_verdict(claim.verdict, claim.rests_on)}: {claim.claim}: {claim.reason}")
+                )
     else:
         print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
-    from ..studies.report import document_of, summary
+    from ..studies.report import build_report_document, summarise_report
 
-    table, document = runs[0].table, document_of(runs)
+    table, document = runs[0].table, build_report_document(runs)
     if len(runs) > 1:
         headers = ["study", *document["verdicts"], "claims"]
         rows = [
@@ -170,7 +176,7 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
         ]
         print_table(headers, rows, right=range(1, len(headers)))
         click.echo()
-    click.echo(wrapped(summary(document)))
+    click.echo(wrap_text(summarise_report(document)))
     if with_mine and not table.mine:
         why = "your results name none that only you have measured on imagenet-1k (zoo evaluate --dataset imagenet-1k)"
         yours = [f"{', '.join(ids)}: {reason}" for reason, ids in table.left_out.items() if reason.startswith("your")]

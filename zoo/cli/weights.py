@@ -14,28 +14,28 @@ from typing import Any, Literal
 
 import click
 
-from ..cards.catalogue import catalogue, read_card_files
-from ..cards.gates import GATED
+from ..cards.catalogue import load_catalogue, read_card_files
+from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
-from ..files import cache_folder, content_folder, local_folder, user_folder
-from ..storage import shown_place
+from ..files import get_cache_folder, get_content_folder, get_user_folder, parse_local_folder
+from ..storage import format_place
 from ..version import __version__
-from ..weights import care, store
-from ..weights.places import mirror_place, portable, shown, weights_folder
-from .facts import chosen, kept_weights
-from .options import dry_run_option, encoder_names, where_option
+from ..weights import maintenance, store
+from ..weights.locations import format_location, format_portable_location, get_mirror, get_weights_folder
+from .facts import fetch_converted_weights, select_cards
+from .options import complete_encoder_names, dry_run_option, where_option
 from .output import (
     NothingFound,
+    add_json_option,
     announce,
-    json_option,
-    listed,
-    place_name,
+    format_list,
+    format_place_name,
+    format_size,
+    make_record,
     print_json,
     print_notes,
     print_table,
-    record,
-    size,
 )
 
 State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
@@ -48,12 +48,12 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class FetchResult:
     """Result of obtaining the weights of one encoder."""
 
     card: EncoderCard
     state: State
-    record: store.Record | None = None
+    record: store.WeightsRecord | None = None
     reason: str = ""  # why it failed
     unreached: tuple[str, ...] = ()  # why each host cannot be reached, where nothing else is in the way
     seconds: float = 0.0
@@ -64,7 +64,7 @@ class Outcome:
         if self.record is None:
             known = self.card.weights.size_bytes
             return None if isinstance(known, Missing) or self.state == "nothing to fetch" else known
-        if self.state == "there" or mirror_place():
+        if self.state == "there" or get_mirror():
             return self.record.size_bytes
         return sum(origin.size_bytes for origin in self.record.origins)
 
@@ -73,20 +73,20 @@ class Outcome:
         """Where the weights come from, or would."""
         if self.state == "nothing to fetch":
             return None
-        mirror = mirror_place()
+        mirror = get_mirror()
         if mirror and self.state != "there":
-            return shown_place(mirror)
+            return format_place(mirror)
         url = self.card.weights.url
         if self.record is not None:
-            return shown(self.record.origins[0].place)
-        return None if isinstance(url, Missing) else shown(url)
+            return format_location(self.record.origins[0].place)
+        return None if isinstance(url, Missing) else format_location(url)
 
 
 @click.command("get", epilog=_GET_EXAMPLES)
-@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_encoder_names)
 @where_option
 @dry_run_option
-@json_option
+@add_json_option
 def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as_json: bool) -> None:
     """Fetch the weights of encoders into the cache.
 
@@ -94,14 +94,14 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
     need no network. NAME is an encoder or a glob such as 'dino_*'. One that fails does not stop the others; exit code 1
     if any failed.
     """
-    cards = chosen(names, condition)
+    cards = select_cards(names, condition)
     outcomes = []
     logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)  # the answer says what was not reached
     for number, card in enumerate(cards, start=1):
         if not dry_run:
             announce(number, len(cards), card.id)
         try:
-            outcomes.append(_expected(card) if dry_run else obtained(card)[0])
+            outcomes.append(_expected(card) if dry_run else obtain_weights(card)[0])
         except ZooError as error:
             outcomes.append(_failed(card, error))
     if as_json:
@@ -115,26 +115,26 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
         rows = []
         for one in outcomes:
             has_failed = one.state == "failed"
-            amount = "" if one.size_bytes is None or has_failed else size(one.size_bytes)
+            amount = "" if one.size_bytes is None or has_failed else format_size(one.size_bytes)
             seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
-            place = "" if one.place is None or has_failed else place_name(one.place)
-            rows.append([one.card.id, one.state, amount, seconds, place, licence_of(one.card)])
+            place = "" if one.place is None or has_failed else format_place_name(one.place)
+            rows.append([one.card.id, one.state, amount, seconds, place, format_licence(one.card)])
         print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
-        print_notes([_summary(outcomes), *licence_notes(one.card for one in outcomes)])
+        print_notes([_summary(outcomes), *list_licence_notes(one.card for one in outcomes)])
     require_all(outcomes)
 
 
-def obtained(card: EncoderCard) -> tuple[Outcome, Any]:
+def obtain_weights(card: EncoderCard) -> tuple[FetchResult, Any]:
     """Loads the weights of an encoder once if they are not stored; also returns where they are stored."""
     if card.is_untrained:
-        return Outcome(card=card, state="nothing to fetch"), None
+        return FetchResult(card=card, state="nothing to fetch"), None
     state: State = "fetched" if _find(card) is None else "there"
     start = time.monotonic()
-    found = kept_weights(card)
-    return Outcome(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
+    found = fetch_converted_weights(card)
+    return FetchResult(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
 
 
-def require_all(outcomes: Iterable[Outcome]) -> None:
+def require_all(outcomes: Iterable[FetchResult]) -> None:
     """Ends with exit code 1 if anything failed, with the reasons."""
     outcomes = list(outcomes)
     by_reason: dict[str, list[str]] = {}
@@ -148,7 +148,7 @@ def require_all(outcomes: Iterable[Outcome]) -> None:
         raise NothingFound(f"{n_failed} of {len(outcomes)} could not be obtained.\n{reasons}")
 
 
-def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
+def list_licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
     """Restrictions of the weights' licences."""
     restricted: dict[str, list[str]] = {}
     for card in cards:
@@ -163,10 +163,10 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
         gate = "gated, its publisher grants access" if card.weights.availability in GATED else None
         for what in filter(None, (said, gate)):
             restricted.setdefault(what, []).append(card.id)
-    return [f"{what}: {listed(encoders, 10)}" for what, encoders in restricted.items()]
+    return [f"{what}: {format_list(encoders, 10)}" for what, encoders in restricted.items()]
 
 
-def licence_of(card: EncoderCard) -> str:
+def format_licence(card: EncoderCard) -> str:
     """SPDX id of the weights' licence, as a table shows it."""
     licence = card.licence.weights
     if isinstance(licence, Missing):
@@ -174,48 +174,48 @@ def licence_of(card: EncoderCard) -> str:
     return licence
 
 
-def _find(card: EncoderCard) -> store.Record | None:
+def _find(card: EncoderCard) -> store.WeightsRecord | None:
     """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
     from ..encoders import build_encoder
-    from ..loading import weights_sources
+    from ..loading import list_weights_sources
 
-    choices = weights_sources(card, build_encoder(card, device="meta"))
+    choices = list_weights_sources(card, build_encoder(card, device="meta"))
     records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
 
 
-def _shelves_of_loads() -> list[care.Shelf]:
+def _shelves_of_loads() -> list[maintenance.WeightsStore]:
     """The folders of converted weights that a load looks into."""
-    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
-    return [shelf for shelf in care.shelves() if shelf.kind in kinds]
+    kinds = ("registered", "mirror", "copy of a mirror") if get_mirror() else ("registered", "cache")
+    return [shelf for shelf in maintenance.list_stores() if shelf.kind in kinds]
 
 
-def _expected(card: EncoderCard) -> Outcome:
+def _expected(card: EncoderCard) -> FetchResult:
     if card.is_untrained:
-        return Outcome(card=card, state="nothing to fetch")
+        return FetchResult(card=card, state="nothing to fetch")
     found = _find(card)
     if found is not None:
-        return Outcome(card=card, state="there", record=found)
-    return Outcome(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
+        return FetchResult(card=card, state="there", record=found)
+    return FetchResult(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
 
 
-def _failed(card: EncoderCard, error: ZooError) -> Outcome:
+def _failed(card: EncoderCard, error: ZooError) -> FetchResult:
     unreached = error.unreached if isinstance(error, WeightsUnavailable) else ()
-    return Outcome(card=card, state="failed", reason=str(error), unreached=unreached)
+    return FetchResult(card=card, state="failed", reason=str(error), unreached=unreached)
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
+def _summary(outcomes: Sequence[FetchResult]) -> str:
     wanted = [one.card.weights for one in outcomes if one.state == "to fetch"]
     n_files = len({(weights.url, weights.companions) for weights in wanted})
     shared = f" ({n_files} file{'s' if n_files > 1 else ''})" if n_files < len(wanted) else ""
-    mirror = mirror_place()
-    kept = f"loads come from {shown_place(mirror)}" if mirror else f"kept in {weights_folder()}"
+    mirror = get_mirror()
+    kept = f"loads come from {format_place(mirror)}" if mirror else f"kept in {get_weights_folder()}"
     counts = Counter(one.state for one in outcomes)
     said = [f"{n} {state}{shared * (state == 'to fetch')}" for state, n in counts.items()]
     return f"{', '.join(said)}    {kept}"
 
 
-def _facts(one: Outcome) -> dict[str, Any]:
+def _facts(one: FetchResult) -> dict[str, Any]:
     """What the documents of both verbs say of an encoder."""
     weights = one.card.weights
     return {
@@ -223,7 +223,7 @@ def _facts(one: Outcome) -> dict[str, Any]:
         "state": one.state,
         "reason": one.reason or None,
         "sha256": one.record.sha256 if one.record else None,
-        **record({"licence": one.card.licence.weights, "availability": weights.availability}),
+        **make_record({"licence": one.card.licence.weights, "availability": weights.availability}),
     }
 
 
@@ -239,9 +239,9 @@ Examples:
 
 @click.command("mirror", epilog=_MIRROR_EXAMPLES)
 @click.argument("destination", metavar="DEST")
-@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_encoder_names)
 @where_option
-@json_option
+@add_json_option
 def mirror_command(destination: str, names: tuple[str, ...], condition: str | None, as_json: bool) -> None:
     """Copy weights to where there is no network.
 
@@ -255,9 +255,9 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
     from ..weights.mirror import write_mirror
 
     _require_elsewhere(destination)
-    cards = chosen(names, condition) if names or condition is not None else _kept_here()
+    cards = select_cards(names, condition) if names or condition is not None else _kept_here()
     write_mirror(destination, [], _card_files(cards), zoo_version=__version__)  # says at once if it cannot be written
-    done: list[tuple[Outcome, int]] = []
+    done: list[tuple[FetchResult, int]] = []
     for number, card in enumerate(cards, start=1):
         announce(number, len(cards), card.id)
         try:
@@ -272,7 +272,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
             for (outcome, n), n_bytes in zip(done, sizes, strict=True)
         ]
         n_failed = sum(outcome.state == "failed" for outcome in outcomes)
-        where = str(local_folder(destination) or shown_place(destination))
+        where = str(parse_local_folder(destination) or format_place(destination))
         print_json({"mirror": where, "copied_bytes": n_copied, "n_failed": n_failed, "encoders": records})
     else:
         rows = []
@@ -280,12 +280,14 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
             state: str = "nothing to copy" if outcome.card.is_untrained else outcome.state
             if outcome.record is not None:
                 state = "copied" if n else "there"
-            rows.append([outcome.card.id, state, size(n_bytes) if n_bytes else "", licence_of(outcome.card)])
+            rows.append([outcome.card.id, state, format_size(n_bytes) if n_bytes else "", format_licence(outcome.card)])
         print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
-        named = shlex.quote(str(local_folder(destination) or destination))
+        named = shlex.quote(str(parse_local_folder(destination) or destination))
         click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={named}")
         bound = "the licences bind anyone who passes these weights on"
-        print_notes([f"{size(n_copied)} copied; {bound}", *licence_notes(outcome.card for outcome in outcomes)])
+        print_notes(
+            [f"{format_size(n_copied)} copied; {bound}", *list_licence_notes(outcome.card for outcome in outcomes)]
+        )
     require_all(outcomes)
 
 
@@ -295,58 +297,61 @@ def _require_elsewhere(destination: str) -> None:
         raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
 
     def whole(place: str) -> str:
-        folder = local_folder(place)
+        folder = parse_local_folder(place)
         return place.rstrip("/") if folder is None else str(folder.resolve())
 
-    current, here = mirror_place(), local_folder(destination)
+    current, here = get_mirror(), parse_local_folder(destination)
     if current is not None and whole(current) == whole(destination):
         raise QueryError(
-            f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset it."
+            f"The mirror {format_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset it."
         )
-    for folder in (weights_folder(), cache_folder(), user_folder()):
+    for folder in (get_weights_folder(), get_cache_folder(), get_user_folder()):
         if here is not None and here.resolve().is_relative_to(folder.resolve()):
             raise QueryError(f"The mirror {here} would lie in the zoo's own {folder}; choose a folder outside of it.")
 
 
 def _kept_here() -> list[EncoderCard]:
     """Encoders that load here without a network."""
-    cards = catalogue().with_unlisted
-    known = care.by_places(cards.values())
-    records = [item.record for shelf in _shelves_of_loads() for item in care.stored(shelf)]
-    ids = {name for found in records if found is not None for name in care.readers(found, known)}
+    cards = load_catalogue().with_unlisted
+    known = maintenance.group_by_places(cards.values())
+    records = [item.record for shelf in _shelves_of_loads() for item in maintenance.list_store_records(shelf)]
+    ids = {name for found in records if found is not None for name in maintenance.find_loading_encoders(found, known)}
     kept = [card for card in cards.values() if card.id in ids]
     if not kept:
         raise NothingFound("Nothing is in the cache and nothing is registered; name the encoders to mirror.")
     return kept
 
 
-def _mirrored(destination: str, card: EncoderCard) -> tuple[Outcome, int]:
+def _mirrored(destination: str, card: EncoderCard) -> tuple[FetchResult, int]:
     """Copies one encoder; returns the result and the bytes copied."""
-    from ..weights.mirror import Item, write_mirror
+    from ..weights.mirror import MirrorItem, write_mirror
 
-    outcome, found = obtained(card)
+    outcome, found = obtain_weights(card)
     if found is None:
         return outcome, 0
-    here = local_folder(destination)
+    here = parse_local_folder(destination)
     there = None if here is None else here / "tensors" / found.path.name
-    if there is not None and there.is_file() and care.damage(there, found.record):
+    if there is not None and there.is_file() and maintenance.find_damage(there, found.record):
         try:
             there.unlink()
         except OSError as error:
             raise StoreError(f"{there} is damaged and cannot be removed ({error.strerror}); remove it.") from error
-    if damage := care.damage(found.path, found.record):
+    if damage := maintenance.find_damage(found.path, found.record):
         raise WeightsRefused(
             f"The weights {found.path} are damaged: {damage}; run 'zoo verify', which says what to do."
         )
-    origins = (replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins)
+    origins = (
+        replace(one, place=format_portable_location(one.place), address=format_portable_location(one.address))
+        for one in found.record.origins
+    )
     copied = replace(found.record, origins=tuple(origins))
-    item = Item(encoder=card.id, record=copied, path=found.path, licence=licence_of(card))
+    item = MirrorItem(encoder=card.id, record=copied, path=found.path, licence=format_licence(card))
     return outcome, write_mirror(destination, [item], {}, zoo_version=__version__)
 
 
 def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
     """All shipped card files, and the user's that these encoders need, by their path in the mirror."""
-    shipped, known = content_folder("metadata"), catalogue()
+    shipped, known = get_content_folder("metadata"), load_catalogue()
     files: dict[str, bytes] = {}
     own: dict[str, tuple[Path, bytes]] = {}  # by encoder
     for path, content in read_card_files().items():
@@ -378,17 +383,17 @@ def _encoders_in(content: bytes) -> dict[str, dict[str, Any]]:
 
 def _relative(path: Path) -> str:
     """A card file's path below ``metadata/`` of the user, or of the mirror that it came from."""
-    home = user_folder() / "metadata"
-    current = local_folder(mirror_place() or "memory://")
+    home = get_user_folder() / "metadata"
+    current = parse_local_folder(get_mirror() or "memory://")
     root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
     return path.relative_to(root).as_posix()
 
 
 def _without_paths(path: Path, content: bytes) -> bytes:
-    """A card file in which :func:`zoo.weights.places.portable` names replace files of this machine."""
+    """A card file without files of this machine; see :func:`zoo.weights.locations.format_portable_location`."""
     for place in sorted(_places(content), key=len, reverse=True):  # longest first: one may begin another
-        content = content.replace(place.encode(), portable(place).encode())
-    if left := sorted(place for place in _places(content) if portable(place) != place):
+        content = content.replace(place.encode(), format_portable_location(place).encode())
+    if left := sorted(place for place in _places(content) if format_portable_location(place) != place):
         raise StoreError(
             f"The card file {path} names {left[0]!r} with escapes, and a path of this machine is not copied; write it "
             "plainly, or relative to your own folder."

@@ -12,7 +12,7 @@ split keeps them together; images of a multi-label set have several tags (:func:
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .dense import DenseData as DenseData
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from .images import pixels_of as pixels_of
     from .libraries import digits as digits
     from .libraries import digits_data as digits_data
-    from .opening import open_any_images as open_any_images
-    from .opening import open_dense as open_dense
-    from .opening import open_images as open_images
     from .rendering import Geometry as Geometry
     from .rendering import geometry as geometry
     from .rendering import shapes as shapes
+    from .sources import open_any_images as open_any_images
+    from .sources import open_dense as open_dense
+    from .sources import open_images as open_images
     from .subsets import Subset as Subset
     from .subsets import balanced as balanced
     from .subsets import fraction as fraction
     from .subsets import held_out as held_out
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "dense": ["DenseData", "MapSet", "Maps"],
             "images": ["ImageData", "ImageSet", "LazyImages", "array_images", "indicators_of", "pixels_of"],
             "libraries": ["digits", "digits_data"],
-            "opening": ["open_any_images", "open_dense", "open_images"],
+            "sources": ["open_any_images", "open_dense", "open_images"],
             "rendering": ["Geometry", "geometry", "shapes"],
             "subsets": ["Subset", "balanced", "fraction", "held_out"],
         },

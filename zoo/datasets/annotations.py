@@ -1,4 +1,4 @@
-"""Labels in files of other forms than tables, read as a :class:`~zoo.datasets.tables.Table` of paths and labels.
+"""Labels in files of other forms than tables, read as a :class:`~zoo.datasets.tables.LabelTable` of paths and labels.
 
 Lists of "path label" as text, JSON lines and lists of records, the JSON of COCO and iNaturalist, and YOLO's text file
 per image. An image with several labels has them in one cell, with "|" between them, and is refused by
@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from .folders import entries_of
-from .imagefiles import SUFFIXES
+from .folders import list_entries
+from .image_files import SUFFIXES
 from .images import TAG_SEPARATOR
-from .parts import find_split, part_in, part_of
-from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table, read_text
+from .split_names import find_part, find_split, parse_part_name
+from .tables import IMAGE_NAMES, LABEL_NAMES, LabelTable, read_table, read_text
 
 _LIST_ROW = re.compile(r"(.*[^\s,;])[\s,;]+([^\s,;]+)")  # a path, which may have blanks, and a label
 _USUAL_HEADER = {*IMAGE_NAMES, *LABEL_NAMES}
 _IMAGES, _LABELS = "images", "labels"  # folders of YOLO
 
 
-def read_annotations(file: Path, *, is_unlabelled: bool = False) -> Table:
+def read_annotations(file: Path, *, is_unlabelled: bool = False) -> LabelTable:
     """The paths and labels of a file, or its paths alone, by its ending; DataError says what is wrong with it."""
     ending = file.suffix.lower()
     if ending == ".txt":
@@ -42,7 +42,7 @@ def read_annotations(file: Path, *, is_unlabelled: bool = False) -> Table:
     return read_list(file) if all(" " in one and not one.lower().endswith(SUFFIXES) for one in cells) else table
 
 
-def read_list(file: Path) -> Table:
+def read_list(file: Path) -> LabelTable:
     """A line per image, with its path and as the last word, or behind a tab, its label; a line of names is left out."""
     rows, lines = [], []
     for number, line in enumerate(read_text(file).splitlines(), 1):
@@ -61,7 +61,7 @@ def read_list(file: Path) -> Table:
     return _table(file, ("path", "label"), rows, lines)
 
 
-def _read_paths(file: Path) -> Table:
+def _read_paths(file: Path) -> LabelTable:
     """A line per image with its path, behind which a label may stand where no image is called like the line."""
     lines = [(line.strip(), number) for number, line in enumerate(read_text(file).splitlines(), 1) if line.strip()]
     names = {line for line, _ in lines if not (file.parent / line).is_file()}
@@ -71,20 +71,24 @@ def _read_paths(file: Path) -> Table:
     return _table(file, ("path",), [(labelled.get(line, line),) for line, _ in lines], [number for _, number in lines])
 
 
-def _table(file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lines: Sequence[int] = ()) -> Table:
+def _table(
+    file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lines: Sequence[int] = ()
+) -> LabelTable:
     if not rows:
         raise DataError(f"{file} names no image with a label; expected some.")
     columns = tuple(map(list, zip(*rows, strict=True)))
-    return _with_parts(Table(file=file, header=header, columns=columns, lines=lines or range(1, len(rows) + 1)))
+    return _with_parts(LabelTable(file=file, header=header, columns=columns, lines=lines or range(1, len(rows) + 1)))
 
 
-def _with_parts(table: Table) -> Table:
+def _with_parts(table: LabelTable) -> LabelTable:
     """With a column of the parts that folders in the paths say, where they say it of every image and no column does."""
     at = table.usual(IMAGE_NAMES)
     if at is None or "split" in map(str.casefold, table.header):
         return table
     folders = {path: os.path.dirname(path.replace("\\", "/")) for path in table.columns[at]}
-    part_in_folder = {one: next(filter(None, map(part_of, one.split("/"))), "") for one in set(folders.values())}
+    part_in_folder = {
+        one: next(filter(None, map(parse_part_name, one.split("/"))), "") for one in set(folders.values())
+    }
     of_paths = [part_in_folder[folders[path]] for path in table.columns[at]]
     if "train" not in of_paths or len(set(of_paths) - {""}) < 2:
         return table
@@ -98,7 +102,7 @@ def _with_parts(table: Table) -> Table:
     return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths), notes=notes)
 
 
-def _read_json(file: Path, *, is_unlabelled: bool = False) -> Table:
+def _read_json(file: Path, *, is_unlabelled: bool = False) -> LabelTable:
     """Records, one a line or in a list; paths with a label each; or what COCO and iNaturalist write."""
     text = read_text(file)
     try:
@@ -121,7 +125,7 @@ def _read_json(file: Path, *, is_unlabelled: bool = False) -> Table:
     return _table(file, header, [tuple(_cell(record.get(name)) for name in header) for record in found])
 
 
-def read_coco(file: Path) -> Table | None:
+def read_coco(file: Path) -> LabelTable | None:
     """The table of a file if it is the JSON of COCO or iNaturalist."""
     try:
         found = json.loads(read_text(file))
@@ -140,7 +144,7 @@ def _is_coco(found: Any) -> bool:
     return isinstance(found, dict) and isinstance(found.get("images"), list) and "annotations" in found
 
 
-def _coco_table(file: Path, found: Mapping[str, Any]) -> Table:
+def _coco_table(file: Path, found: Mapping[str, Any]) -> LabelTable:
     """An image per row, without those that have no annotation; where the images lie is looked for around the file."""
     try:
         names = {one["id"]: str(one.get("name", one["id"])) for one in found.get("categories", ())}
@@ -160,20 +164,20 @@ def _coco_table(file: Path, found: Mapping[str, Any]) -> Table:
 
 def _root_of(file: Path, first: str) -> str:
     """What paths begin with below the folder of a file: that folder, or one around it in which the first image is."""
-    above, part = file.parent.parent, part_in(file.stem)
+    above, part = file.parent.parent, find_part(file.stem)
     if (file.parent / first).is_file():
         return ""
     beside = [path for path in (file.parent, above, above / _IMAGES) if path.is_dir()]
-    below = [Path(one.path) for folder in beside for one in entries_of(folder, Counter())[0]]
+    below = [Path(one.path) for folder in beside for one in list_entries(folder, Counter())[0]]
     roots = [folder for folder in dict.fromkeys((*beside, *below)) if (folder / first).is_file()]
-    of_part = [folder for folder in roots if part and part_in(folder.name) == part]
+    of_part = [folder for folder in roots if part and find_part(folder.name) == part]
     if len(roots) > 1 and len(of_part) != 1:
         raise DataError(f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it beside its images.")
     root = (of_part or roots or [file.parent])[0]
     return "" if root == file.parent else f"{os.path.relpath(root, file.parent)}/"
 
 
-def labels_beside(folder: Path) -> Path | None:
+def find_yolo_labels(folder: Path) -> Path | None:
     """The folder with YOLO's text files for a folder of images: labels/ for images/, wherever in the path that is."""
     parts = list(folder.parts)
     if _IMAGES not in parts:
@@ -183,7 +187,7 @@ def labels_beside(folder: Path) -> Path | None:
     return there if next(there.glob("*.txt"), None) else None
 
 
-def yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequence[str]) -> Table:
+def read_yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequence[str]) -> LabelTable:
     """The images with a text file below ``labels``, whose lines begin with the number of a class."""
     rows = []
     for image in images:
@@ -197,7 +201,7 @@ def yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequenc
     return _table(folder / "labels", ("path", "label"), rows)
 
 
-def yolo_names(file: Path) -> list[str]:
+def read_yolo_names(file: Path) -> list[str]:
     """Names of classes in data.yaml, as a list or by number; none where it says them otherwise."""
     block = re.search(r"^names:[ ]*(\[[^\]]*\]|(?:\n[ ]*(?:-|\d+:)[ ]*[^\n]+)+)", read_text(file), re.MULTILINE)
     if block is None:
@@ -206,7 +210,7 @@ def yolo_names(file: Path) -> list[str]:
     return [re.sub(r"^\s*(?:-|\d+:)\s+", "", cell).strip().strip("'\"") for cell in cells]
 
 
-def join_tables(tables: Mapping[str, Table], root: Path) -> Table:
+def join_tables(tables: Mapping[str, LabelTable], root: Path) -> LabelTable:
     """Tables of several parts as one, with paths below ``root`` and a column of the parts; messages name a pattern."""
     header = dict.fromkeys(name for table in tables.values() for name in table.header if name.casefold() != "split")
     columns: dict[str, list[str]] = {name: [] for name in (*header, "split")}
@@ -220,10 +224,10 @@ def join_tables(tables: Mapping[str, Table], root: Path) -> Table:
         columns["split"] += [part] * len(table)
     file = root / f"*{next(iter(tables.values())).file.suffix or '.txt'}"
     lines = [line for table in tables.values() for line in table.lines]
-    return Table(file=file, header=tuple(columns), columns=tuple(columns.values()), lines=lines)
+    return LabelTable(file=file, header=tuple(columns), columns=tuple(columns.values()), lines=lines)
 
 
-def require_one_label(table: Table) -> None:
+def require_one_label(table: LabelTable) -> None:
     """Refuses images with several labels."""
     at = table.usual(LABEL_NAMES)
     several = [] if at is None else [row for row, cell in enumerate(table.columns[at]) if TAG_SEPARATOR in cell]

@@ -24,16 +24,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, listed
+from ..errors import DataError, format_list
 from ..files import require_regular
-from ..optional import requires_extra
-from .imagefiles import ARRAY_ERRORS, REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of, require_held
+from ..optional import require_extra
+from .image_files import (
+    ARRAY_ERRORS,
+    REMEDY,
+    DecodingInfo,
+    DisplayOptions,
+    StoredFormat,
+    ValueStatistics,
+    format_reason,
+    prepare_arrays,
+    require_held,
+)
 from .images import NO_LABEL, ImageData, array_images
-from .labels import data_of
-from .parts import part_of
-from .rgb import array_alpha, array_values, to_8_bits
+from .labels import build_image_data
+from .rgb import convert_to_8_bits, extract_array_alpha, infer_array_value_kind
+from .split_names import parse_part_name
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -53,7 +63,9 @@ _MOST_LISTED = 8
 Arrays = dict[str, Callable[[], np.ndarray]]  # by name, read when they are asked for
 
 
-def array_data(where: Path, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
+def open_array_data(
+    where: Path, show: DisplayOptions, *, image: str | None, label: str | None, **division: Any
+) -> ImageData:
     """Images and labels in arrays with names, all of it in memory; Python unpickles nothing.
 
     ``where`` is a file of ``numpy.savez``, or of ``torch.save`` with tensors in a dict or a tuple; a .npy file with the
@@ -84,7 +96,7 @@ def array_data(where: Path, show: Show, *, image: str | None, label: str | None,
         labels = codes[of] if of else np.full(len(pixels), NO_LABEL, np.int64)
         made = array_images(pixels, labels, name=show.image_set, split=part, classes=classes)
         sets.append(replace(made, reading=reading.with_notes(dict.fromkeys([*notes, *said]))))
-    return data_of(sets, **division)
+    return build_image_data(sets, **division)
 
 
 @contextmanager
@@ -96,7 +108,7 @@ def _reading(where: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"There is no file {where}; expected one with arrays {_EXPECTED}.") from error
     except ARRAY_ERRORS as error:
-        reason = reason_of(error).removesuffix(".")
+        reason = format_reason(error).removesuffix(".")
         raise DataError(
             f"{where} is damaged or of another kind ({reason}); expected a file with plain arrays {_EXPECTED}."
         ) from error
@@ -108,14 +120,14 @@ def _arrays(where: Path, image: str | None, label: str | None) -> Arrays:
         return _cifar_arrays(where) or _joined(where, [*where.iterdir(), *where.glob("*/*")])
     held = _held(where)
     parts = {role[1] for name in held if (role := _role_of(name or where.stem, image, label))}
-    by_file = part_of(where.stem) is not None and parts <= {"all"}  # as train.npz with x and y
+    by_file = parse_part_name(where.stem) is not None and parts <= {"all"}  # as train.npz with x and y
     own = {(name if name and not by_file else f"{where.stem}/{name}".rstrip("/")): held[name] for name in held}
     if len(held) > 1 and not by_file:
         return own
     has_parts, beside = by_file or not parts <= {"all"}, []
     for one in where.parent.iterdir():
         role = _role_of(one.stem, image, label)
-        part = role[1] if role else part_of(one.stem)
+        part = role[1] if role else parse_part_name(one.stem)
         if one.suffix == where.suffix and one.stem != where.stem and part and (part != "all") == has_parts:
             beside.append(one)
     return own | _joined(where.parent, beside)
@@ -186,17 +198,17 @@ def _role_of(name: str, image: str | None, label: str | None) -> tuple[str, str]
     """What an array is by its name, "x" or "y", and of which part, or "all"; None if the name does not say it."""
     for kind, asked in (("x", image), ("y", label)):
         if asked and asked in (name, name.rpartition("/")[2]):
-            return kind, part_of(name.removesuffix(asked)) or "all"
+            return kind, parse_part_name(name.removesuffix(asked)) or "all"
     words = [word.casefold() for word in _BORDERS.split(name) if word]
     for i, word in enumerate(words):  # xtrain, trainx
         for letter, rest in ((word[0], word[1:]), (word[-1], word[:-1])):
-            words[i : i + 1] = [letter, rest] if letter in "xy" and part_of(rest) else words[i : i + 1]
+            words[i : i + 1] = [letter, rest] if letter in "xy" and parse_part_name(rest) else words[i : i + 1]
     kind = "y" if _LABELS & {*words} else "x"
     if not (_LABELS | _IMAGES) & {*words} or (image if kind == "x" else label):
         return None
     rest = " ".join(dict.fromkeys(word for word in words if word not in _LABELS | _IMAGES))
-    is_neutral = not rest or part_of(f"train {rest}") == "train"
-    return (kind, part_of(rest) or "all") if part_of(rest) or is_neutral else None
+    is_neutral = not rest or parse_part_name(f"train {rest}") == "train"
+    return (kind, parse_part_name(rest) or "all") if parse_part_name(rest) or is_neutral else None
 
 
 def _parts(
@@ -222,7 +234,7 @@ def _parts(
         return pairs, notes
     parts = [*found] if len(found) == 1 else ["train", "val" if "val" in pairs else "test"]
     if not {*parts} <= {*pairs} or ("all" in found) > ("all" in parts):
-        sides = {part: [listed(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
+        sides = {part: [format_list(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
         understood = "; ".join(f"{part} images {x} and labels {y}" for part, (x, y) in sides.items())
         raise DataError(
             f"{where} holds {_listed(arrays)} (understood: {understood or 'nothing'}); expected one array of images "
@@ -232,7 +244,7 @@ def _parts(
     if others := [name for name, (_, part) in roles.items() if part not in parts]:
         notes.append(f"arrays of other parts are left out: {', '.join(others)}")
     if unused := [one for one in arrays if one not in roles and not _CLASS_NAMES.fullmatch(one.casefold())]:
-        notes.append(f"arrays that their names do not call images or labels are not used: {listed(unused)}")
+        notes.append(f"arrays that their names do not call images or labels are not used: {format_list(unused)}")
     if len(parts) == 1:
         if parts != ["all"]:
             notes.append(f"there are images of {parts[0]} alone, which are split here")
@@ -247,7 +259,7 @@ def _roles_by_shape(arrays: Arrays) -> dict[str, tuple[str, str]]:
     is_two = [*kinds.values()].count("x") == 2 == len(kinds) / 2 and not any(folders.values())
     roles, seen = {}, Counter[str]()
     for name, kind in kinds.items():
-        part = ("train", "test")[seen[kind] % 2] if is_two else part_of(folders[name] or "")
+        part = ("train", "test")[seen[kind] % 2] if is_two else parse_part_name(folders[name] or "")
         roles[name] = kind, part or "all"
         seen[kind] += 1
     return roles
@@ -259,7 +271,7 @@ def _listed(arrays: Arrays) -> str:
     for name in [*arrays][:_MOST_LISTED]:
         with suppress(ValueError):  # Python objects
             said.append(f"{name} ({(one := arrays[name]()).dtype} of shape {one.shape})")
-    return listed([*said, *[*arrays][_MOST_LISTED:]], _MOST_LISTED) or "no array"
+    return format_list([*said, *[*arrays][_MOST_LISTED:]], _MOST_LISTED) or "no array"
 
 
 def _vector(y: np.ndarray, key: str, where: Path, notes: list[str]) -> np.ndarray:
@@ -346,26 +358,26 @@ def _reshaped(x: np.ndarray, key: str) -> str:
     return f": {key}.reshape(-1, {grey}, {grey})" if grey and grey**2 == n_values else ""
 
 
-def _pixels(x: np.ndarray, key: str, file: Path, show: Show) -> tuple[np.ndarray, Reading]:
+def _pixels(x: np.ndarray, key: str, file: Path, show: DisplayOptions) -> tuple[np.ndarray, DecodingInfo]:
     """Uint8 pixels, (n, height, width) or (n, height, width, 3), and how they were scaled and made opaque."""
     if x.shape[3:] == (1,):
         x = x[..., 0]
     if x.dtype == np.bool_:
         x = x * np.uint8(255)
-    values = array_values(x.dtype)
+    values = infer_array_value_kind(x.dtype)
     if values is None and x.shape[3:] != (4,):
-        return x, Reading()
+        return x, DecodingInfo()
     kind, stored = "" if values is None else values.kind, {}
     pixels = np.empty((*x.shape[:3], 3)[: x.ndim], np.uint8)
     for i, one in enumerate(x):
         name = f"Image {i} of {key} of {file}"
-        shown = to_8_bits(one, scale=show.scale, background=show.background, name=name, remedy=REMEDY)
+        shown = convert_to_8_bits(one, scale=show.scale, background=show.background, name=name, remedy=REMEDY)
         pixels[i] = np.asarray(shown)
-        how = Stored(values=kind, is_transparent=array_alpha(one, name=name) is not None)
-        if how != Stored():
+        how = StoredFormat(values=kind, is_transparent=extract_array_alpha(one, name=name) is not None)
+        if how != StoredFormat():
             stored[str(i)] = how
-    spread = {kind: Spread(float(x.min()), float(x.max()), len(x))} if kind else {}
-    return pixels, Reading(stored=stored, scale=show.scale, spread=spread, background=show.background)
+    spread = {kind: ValueStatistics(float(x.min()), float(x.max()), len(x))} if kind else {}
+    return pixels, DecodingInfo(stored=stored, scale=show.scale, spread=spread, background=show.background)
 
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
@@ -379,7 +391,7 @@ IDX_SETS = {  # the folder of torchvision, and the classes
 }
 
 
-def idx_data(dataset: str, folder: Path) -> ImageData:
+def open_idx_data(dataset: str, folder: Path) -> ImageData:
     """The training and the test images of one of :data:`IDX_SETS`, in memory; the fingerprint is over every pixel.
 
     ``folder`` holds the four files, unpacked or compressed by gzip, or the folder ``FashionMNIST/raw`` (of the data
@@ -430,5 +442,6 @@ def _read_idx(folder: Path, part: str, what: str) -> NDArray[np.uint8]:
         return np.frombuffer(held, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
-            f"{file} is no whole file of the IDX format with {n_axes} axes ({reason_of(error)}); put it there again."
+            f"{file} is no whole file of the IDX format with {n_axes} axes ({format_reason(error)}); put it there "
+            "again."
         ) from error

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..files import require_regular
-from ..optional import requires_extra
-from .rgb import Scale, Values, array_values, orientation_of, turned
+from ..optional import require_extra
+from .rgb import Scale, ValueKind, apply_orientation, infer_array_value_kind, read_orientation
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image, ImageFile, UnidentifiedImageError
 
@@ -47,7 +47,7 @@ class BandImage:
     info: dict[str, Any] = {}  # noqa: RUF012
 
     def __init__(
-        self, file: IO[bytes], read: Callable[[], np.ndarray], values: Values | None, size: tuple[int, int]
+        self, file: IO[bytes], read: Callable[[], np.ndarray], values: ValueKind | None, size: tuple[int, int]
     ) -> None:
         self.file, self.read, self.values, self.remark, self.reader = file, read, values, "", "tifffile"
         self.orientation, self.has_frames, self.has_alpha, self.array = 1, False, False, np.zeros(0)
@@ -66,7 +66,7 @@ class BandImage:
         """Reads the pixels, upright; what the libraries raise on damaged files becomes an OSError."""
         if not self.array.size:
             try:
-                self.array = turned(self.read(), self.orientation)
+                self.array = apply_orientation(self.read(), self.orientation)
             except (RuntimeError, ImportError) as error:  # of imagecodecs, and where it lacks a codec
                 raise OSError(f"{error}") from error
 
@@ -97,10 +97,10 @@ def open_image(source: Source, scale: Scale | None = None) -> ImageFile.ImageFil
             opened.getexif()[_ORIENTATION] = turn
     if opened.format == "FITS":
         return _fits(opened)
-    kind, _, is_misread = narrowed_by_pillow(opened)
+    kind, _, is_misread = detect_pillow_narrowing(opened)
     if opened.format == "TIFF" and (is_misread or (kind and scale is not None)):
         return _tiff(opened.fp)
-    return _png(opened, Values(kind, (0, 65535))) if kind and scale is not None else opened
+    return _png(opened, ValueKind(kind, (0, 65535))) if kind and scale is not None else opened
 
 
 def _bytes_of(source: Source) -> bytes:
@@ -112,12 +112,12 @@ def _bytes_of(source: Source) -> bytes:
 
 def require_libraries() -> None:
     """MissingExtra where the libraries are not installed that read colours of 16 bits."""
-    with requires_extra("tiff", needed_for="A scale of 16-bit colours"):
+    with require_extra("tiff", needed_for="A scale of 16-bit colours"):
         import imagecodecs  # noqa: F401
         import tifffile  # noqa: F401
 
 
-def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
+def detect_pillow_narrowing(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     """What Pillow makes less of in a PNG or TIFF: the kind of values of 16-bit colours, bands, and if it misreads them.
 
     It would scramble planes of 16 bits, wrap values below 0 or from 2^31 on, and take a further band for alpha or the
@@ -144,7 +144,7 @@ def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
 
 def _tiff(file: IO[bytes]) -> BandImage:
     """The first page of a TIFF; refuses bands that are not grey, or red, green and blue, each maybe with alpha."""
-    with requires_extra("tiff", needed_for="This TIFF image"):
+    with require_extra("tiff", needed_for="This TIFF image"):
         import tifffile
     file.seek(0)
     opened: Any = tifffile.TiffFile(file)
@@ -160,9 +160,9 @@ def _tiff(file: IO[bytes]) -> BandImage:
             f"it holds {bands} of {page.dtype} of the kind {page.photometric.name}, which do not say how they are "
             "shown; expected grey, or red, green and blue: keep those, as with gdal_translate -b 1 -b 2 -b 3"
         )
-    values = array_values(dtype)
+    values = infer_array_value_kind(dtype)
     if values is not None and dtype.kind == "u" and bits <= 16:
-        values = Values(f"{bits}-bit {COLOURS if n > 1 else 'integers'}", (0, 2**bits - 1))
+        values = ValueKind(f"{bits}-bit {COLOURS if n > 1 else 'integers'}", (0, 2**bits - 1))
     most = 255 if values is None or values.range is None else values.range[1]
 
     def read() -> np.ndarray:
@@ -220,13 +220,13 @@ def _fits(opened: ImageFile.ImageFile) -> BandImage:
 
     n_bytes = opened.width * opened.height * abs(bits) // 8
     opened.fp.seek(opened.tile[0][2] + -(-n_bytes // _FITS_BLOCK) * _FITS_BLOCK)
-    found = BandImage(opened.fp, read, array_values(dtype), opened.size)
+    found = BandImage(opened.fp, read, infer_array_value_kind(dtype), opened.size)
     found.has_frames = opened.fp.read(_FITS_CARD).startswith(b"XTENSION= 'IMAGE ")
     found.format, found.reader = "FITS", "the header of FITS"
     return found
 
 
-def _png(opened: ImageFile.ImageFile, values: Values) -> BandImage:
+def _png(opened: ImageFile.ImageFile, values: ValueKind) -> BandImage:
     """A PNG in all of its 16 bits."""
     if opened.format != "PNG":
         raise UnidentifiedImageError(f"colours of 16 bits cannot be scaled in {opened.format} files: convert to PNG")
@@ -239,7 +239,7 @@ def _png(opened: ImageFile.ImageFile, values: Values) -> BandImage:
     found = BandImage(
         io.BytesIO(), lambda: _in_colours(np.asarray(imagecodecs.png_decode(encoded))), values, opened.size
     )
-    found.orientation = orientation_of(opened)
+    found.orientation = read_orientation(opened)
     return found
 
 

@@ -1,6 +1,6 @@
 """Images with maps of depth or normals: of rendered images, and of folders with a map beside each image.
 
-:func:`aligned` brings a map to the pixels of an encoder's input.
+:func:`align_map` brings a map to the pixels of an encoder's input.
 """
 
 from __future__ import annotations
@@ -17,16 +17,25 @@ from pathlib import Path
 from ..cards.schema import Preprocess
 from ..errors import CorruptImage, DataError, UnknownName
 from ..files import require_regular
-from ..optional import requires_extra
-from .folders import entries_of, files_image_set, split_folders
-from .imagefiles import ARRAY_ERRORS, DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of, require_held
-from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
-from .parts import names_of_parts
-from .rendering import Renderer, cached_array, geometry_of, rendered
-from .rgb import CentreCrop, turned
-from .subsets import hash_halves
+from ..optional import require_extra
+from .folders import list_entries, make_files_image_set, split_folders
+from .image_files import (
+    ARRAY_ERRORS,
+    DECODING_ERRORS,
+    SUFFIXES,
+    DisplayOptions,
+    format_reason,
+    read_image_grid,
+    require_held,
+    select_image_names,
+)
+from .images import ImageData, ImageSet, LazyItems, compute_digest, require_two_parts
+from .rendering import ShapesRenderer, compute_geometry, get_renderer, load_cached_array
+from .rgb import CentreCrop, apply_orientation
+from .split_names import group_names_by_part
+from .subsets import split_positions_by_hash
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
     from torchvision import transforms
@@ -106,7 +115,9 @@ class MapSet:
             maps=Maps(self.maps.read, self.maps.indices[chosen]),
             task=self.task,
             unit=self.unit,
-            fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            fingerprint=self.fingerprint
+            if whole
+            else compute_digest(["subset", self.fingerprint, chosen.astype("<i8")]),
         )
 
 
@@ -124,10 +135,10 @@ class DenseData:
         require_two_parts(self.name, self.train, self.val, learner="a decoder")
 
 
-def checked_task(task: str) -> str:
+def check_task(task: str) -> str:
     """The name of a task, if it has maps.
 
-    >>> checked_task("depth")
+    >>> check_task("depth")
     'depth'
     """
     if task not in CHANNELS:
@@ -139,24 +150,24 @@ def checked_task(task: str) -> str:
 class RenderedMaps:
     """Computes the maps of one rendered split by the numbers of its images."""
 
-    renderer: Renderer
+    renderer: ShapesRenderer
     task: str
 
     def __call__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Float32 (size_px, size_px, channels) and bool (size_px, size_px), all true; read-only."""
 
         def compute() -> np.ndarray:
-            exact = geometry_of(self.renderer.scene(number), self.renderer.size_px)
+            exact = compute_geometry(self.renderer.scene(number), self.renderer.size_px)
             return exact.depth[:, :, None] if self.task == "depth" else exact.normals
 
-        values = cached_array(_computed, (self, number), compute)
+        values = load_cached_array(_computed, (self, number), compute)
         return values, np.ones(values.shape[:2], bool)
 
 
 _computed: dict[Hashable, np.ndarray] = {}
 
 
-def with_geometry(data: ImageData, *, task: str) -> DenseData:
+def add_geometry(data: ImageData, *, task: str) -> DenseData:
     """Images of :func:`zoo.datasets.shapes` with the depth or the normals at each pixel, all of them valid.
 
     Depth is the distance from the plane of the camera in half widths of the image; normals have x to the right, y
@@ -164,7 +175,7 @@ def with_geometry(data: ImageData, *, task: str) -> DenseData:
     the geometry.
 
     >>> from zoo.datasets import shapes
-    >>> values, valid = with_geometry(shapes(train=20, val=20), task="normals").train.maps[3]
+    >>> values, valid = add_geometry(shapes(train=20, val=20), task="normals").train.maps[3]
     >>> values.shape, bool(valid.all())
     ((32, 32, 3), True)
     """
@@ -173,23 +184,23 @@ def with_geometry(data: ImageData, *, task: str) -> DenseData:
 
 
 def _rendered_map_set(images: ImageSet, task: str) -> MapSet:
-    renderer, numbers = rendered(images)
+    renderer, numbers = get_renderer(images)
     unlabelled = replace(
         images,
         labels=np.zeros(len(images), np.int64),
         classes=(CLASS,),
-        fingerprint=digest(["unlabelled", images.fingerprint]),
+        fingerprint=compute_digest(["unlabelled", images.fingerprint]),
     )
     return MapSet(
         images=unlabelled,
         maps=Maps(RenderedMaps(renderer, task), numbers),
         task=task,
         unit=_RENDERED_UNITS[task],
-        fingerprint=digest([GEOMETRY, task, images.fingerprint]),
+        fingerprint=compute_digest([GEOMETRY, task, images.fingerprint]),
     )
 
 
-def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:
+def align_map(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:
     """A map on the grid of an encoder's input: values float32 (channels, crop_px, crop_px), valid pixels bool.
 
     ``values`` (height, width, channels) and ``valid`` (height, width) go through the geometry of
@@ -198,7 +209,7 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
 
     >>> ramp, everywhere = np.arange(8.0).reshape(2, 4, 1), np.ones((2, 4), bool)
     >>> about = Preprocess(resize_px=2, crop_px=2, interpolation="bilinear", mean=(0, 0, 0), std=(1, 1, 1))
-    >>> aligned(ramp, everywhere, about)[0].tolist()
+    >>> align_map(ramp, everywhere, about)[0].tolist()
     [[[1.0, 2.0], [5.0, 6.0]]]
     """
     height, width, n_channels = values.shape
@@ -243,7 +254,7 @@ _SAMPLE_BYTES = 4096
 _SHORTEST_NORMAL = 0.1  # length from which on three numbers are a direction; a mean of opposite ones, or grey, is none
 
 
-def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, seed: int) -> DenseData:
+def open_dense_folder(folder: Path, show: DisplayOptions, *, task: str, val_share: float, seed: int) -> DenseData:
     """Images with maps below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
     Images lie in images/ or rgb/; depth in depth/, depth_zbuffer/ or depth_euclidean/; normals in normals/ or normal/.
@@ -260,7 +271,7 @@ def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, 
     parts = split_folders(folder)
     if parts is None:
         whole, _ = _map_set(folder, show, task, "all")
-        positions = hash_halves(whole.images, val_share=val_share, seed=seed)
+        positions = split_positions_by_hash(whole.images, val_share=val_share, seed=seed)
         train, val = (whole.subset(half, split=split) for half, split in zip(positions, ("train", "val"), strict=True))
         return DenseData(name=show.image_set, task=task, train=train, val=val, is_split_here=True)
     (train, word), (val, other) = (
@@ -271,7 +282,7 @@ def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, 
     return DenseData(name=show.image_set, task=task, train=train, val=val)
 
 
-def _map_set(root: Path, show: Show, task: str, split: str) -> tuple[MapSet, str]:
+def _map_set(root: Path, show: DisplayOptions, task: str, split: str) -> tuple[MapSet, str]:
     """The part, and the name of the folder of its maps."""
     left_out: Counter[str] = Counter()
     found: dict[str, dict[str, str]] = {}
@@ -300,7 +311,7 @@ def _map_set(root: Path, show: Show, task: str, split: str) -> tuple[MapSet, str
         raise DataError(f"{root} holds no image in images/ or rgb/; expected images and maps of the same name.")
     image_paths, map_paths = [images[key] for key in sorted(images)], [maps[key] for key in sorted(images)]
     labels = np.zeros(len(images), np.int64)
-    image_set = files_image_set(root, image_paths, labels, (CLASS,), show, split=split, left_out=left_out)
+    image_set = make_files_image_set(root, image_paths, labels, (CLASS,), show, split=split, left_out=left_out)
     # images that a library turns already have no orientation in their fingerprint, but their maps are turned here
     turned_images = [f"{path} {one.orientation}" for path, one in image_set.reading.stored.items() if one.turned_by]
     samples = [_sample(root / path) for path in map_paths]
@@ -311,7 +322,7 @@ def _map_set(root: Path, show: Show, task: str, split: str) -> tuple[MapSet, str
         maps=Maps(read, np.arange(len(images))),
         task=task,
         unit=_UNITS[task],
-        fingerprint=digest(
+        fingerprint=compute_digest(
             ["maps", task, image_set.fingerprint, *map_paths, sizes, *(held for _, held in samples), *turned_images]
         ),
     )
@@ -333,11 +344,11 @@ def _find(
 
     ``word`` is the name of the folder of images or maps that this one is in, and ``key`` the path without it.
     """
-    folders, files = entries_of(folder, left_out)
+    folders, files = list_entries(folder, left_out)
     suffixes = _MAP_SUFFIXES if word in _TASK_OF else SUFFIXES
     for name in [entry.name for entry in files] if word else ():
         if not name.lower().endswith(suffixes):
-            images_among([] if word in _TASK_OF else [name], left_out)
+            select_image_names([] if word in _TASK_OF else [name], left_out)
             continue
         stem = os.path.splitext(name)[0]
         stem = next((stem.removesuffix(ending) for ending in _ENDINGS if stem.endswith(ending)), stem)
@@ -353,7 +364,7 @@ def _find(
         if word or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
             _find(root, path, task, found, left_out, below=inner, key=f"{key}{entry.name}/", word=word)
         elif _TASK_OF.get(entry.name, task) == task:
-            if {"train"} < names_of_parts(one.name for one in entries_of(path, Counter())[0]).keys():
+            if {"train"} < group_names_by_part(one.name for one in list_entries(path, Counter())[0]).keys():
                 raise DataError(f"{path} holds train/; expected the parts above it, as train/{entry.name}/.")
             found.setdefault(entry.name, {})
             _find(root, path, task, found, left_out, below=inner, key=key, word=entry.name)
@@ -383,9 +394,9 @@ def _read_map(
     values, valid = read_map(os.path.join(root, maps[index]), task=task, shown=shown)
     image = images[index]
     try:
-        width, height, orientation = grid_of(os.path.join(root, image))
+        width, height, orientation = read_image_grid(os.path.join(root, image))
     except DECODING_ERRORS as error:
-        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
+        raise CorruptImage.of(image, image_set=image_set, reason=format_reason(error)) from error
     if values.shape[:2] != (height, width):
         turn = f" before it is turned by its EXIF orientation {orientation}" * (orientation > 1)
         raise DataError(
@@ -397,7 +408,7 @@ def _read_map(
             f"{shown} has an image {image!r} that is turned by its EXIF orientation {orientation}; expected none, for "
             "the file does not say how directions turn with it: store image and map upright."
         )
-    return turned(values, orientation), turned(valid, orientation)
+    return apply_orientation(values, orientation), apply_orientation(valid, orientation)
 
 
 def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarray]:
@@ -437,7 +448,7 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
     except DataError:
         raise
     except (*DECODING_ERRORS, *ARRAY_ERRORS) as error:
-        reason = reason_of(error)
+        reason = format_reason(error)
         raise DataError(f"{shown} cannot be read ({reason}); restore it, or remove it and its image.") from error
     n, kind = CHANNELS[task], stored.dtype.kind
     fits = (stored.ndim == 3 and stored.shape[2] == n) or (n == 1 and stored.ndim == 2)

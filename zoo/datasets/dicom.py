@@ -7,15 +7,15 @@ import warnings
 from typing import Any
 
 from ..errors import DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .bands import COLOURS
-from .rgb import Scale, Values, shades
+from .rgb import Scale, ValueKind, scale_to_8_bits
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to 16-bit PNG first)"):
+with require_extra("dicom", needed_for="Reading DICOM files (or convert them to 16-bit PNG first)"):
     from pydicom import dcmread, pixel_array
     from pydicom.errors import InvalidDicomError
     from pydicom.pixels import processing
@@ -30,7 +30,7 @@ READING_ERRORS = (  # of pydicom on damaged files, and where it has no library t
 )
 
 
-def dicom_head(path: str) -> tuple[dict[str, Any], bool, tuple[int, int]]:
+def read_dicom_head(path: str) -> tuple[dict[str, Any], bool, tuple[int, int]]:
     """What a head says of its image, whether a window is applied, and the sides, the shorter first; {} if damaged."""
     try:
         file = dcmread(path, stop_before_pixels=True)
@@ -63,7 +63,7 @@ def _colour_bits(file: Any) -> int:
     return 8 if n_bits == 16 and is_small else n_bits
 
 
-def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:
+def read_dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:
     """The first frame of a file, grey or RGB: rescaled, through its window, MONOCHROME1 inverted; or in its colours.
 
     Without a window, black and white are the ends of the range that its bits allow, rescaled. A scale replaces the
@@ -100,7 +100,7 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     black_and_white = scale or (ends and (min(ends), max(ends)))
     if has_window and scale is None:
         values, black_and_white = _windowed(values, file, ends), (0.0, 1.0)
-    grey = shades(values, Values("DICOM values", None), scale=black_and_white, name=name, remedy=remedy)
+    grey = scale_to_8_bits(values, ValueKind("DICOM values", None), scale=black_and_white, name=name, remedy=remedy)
     image = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
     image.info["window"] = has_window and scale is None
     return image
@@ -146,4 +146,6 @@ def _eight_bits(colours: np.ndarray, n_bits: int, scale: Scale | None, name: str
         return colours.astype(np.uint8)
     if colours.dtype.kind != "u" or n_bits < 8:
         raise DataError(f"{name} holds DICOM colours as {colours.dtype} of {n_bits} bits; expected unsigned integers.")
-    return shades(colours, Values(f"{n_bits}-bit {COLOURS}", (0, 2**n_bits - 1)), scale=scale, name=name, remedy=remedy)
+    return scale_to_8_bits(
+        colours, ValueKind(f"{n_bits}-bit {COLOURS}", (0, 2**n_bits - 1)), scale=scale, name=name, remedy=remedy
+    )

@@ -13,44 +13,52 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..optional import requires_extra
-from .imagefiles import (
-    Reading,
-    Show,
-    files_reading,
-    images_among,
-    odd_kind,
+from ..optional import require_extra
+from .image_files import (
+    DecodingInfo,
+    DisplayOptions,
+    build_display_options,
+    classify_hidden_name,
+    classify_odd_entry,
+    inspect_image_files,
     prepare_arrays,
     read_image,
-    shown_as,
-    skipped_as,
+    select_image_names,
 )
-from .images import NO_LABEL, ImageSet, LazyImages, contents_of_files, digest, fingerprint_of, of_groups
-from .parts import names_of_parts, says_nothing
+from .images import (
+    NO_LABEL,
+    ImageSet,
+    LazyImages,
+    compute_digest,
+    compute_fingerprint,
+    hash_image_files,
+    list_fingerprint_parts,
+)
 from .rgb import WHITE, Scale, to_rgb
+from .split_names import group_names_by_part, is_generic_name
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
 
 def split_folders(folder: Path) -> tuple[Path, Path] | None:
     """Folders of the training and of the validation images, or of the test images; None if none is of training."""
-    train, val = parts_among(names_of_parts(one.name for one in entries_of(folder, Counter())[0]), folder)
+    train, val = find_part_folders(group_names_by_part(one.name for one in list_entries(folder, Counter())[0]), folder)
     return None if not train else (folder / train, folder / val)
 
 
-def parts_among(found: Mapping[str, Sequence[str]], folder: Path) -> tuple[str, str]:
+def find_part_folders(found: Mapping[str, Sequence[str]], folder: Path) -> tuple[str, str]:
     """The names of the folders of training and of validation images, or of test images; none without the former."""
     if "train" not in found:
         return "", ""
     second = "val" if "val" in found else "test"
     if second not in found:
-        raise DataError(lacks_a_part(folder, found["train"][0]))
-    return only_one(found["train"], folder), only_one(found[second], folder)
+        raise DataError(describe_missing_part(folder, found["train"][0]))
+    return require_one_folder(found["train"], folder), require_one_folder(found[second], folder)
 
 
-def only_one(names: Sequence[str], folder: Path) -> str:
+def require_one_folder(names: Sequence[str], folder: Path) -> str:
     """The name of the only folder of a part; refuses several."""
     if len(names) > 1:
         raise DataError(
@@ -60,7 +68,7 @@ def only_one(names: Sequence[str], folder: Path) -> str:
     return names[0]
 
 
-def lacks_a_part(folder: Path, train: str) -> str:
+def describe_missing_part(folder: Path, train: str) -> str:
     """A sentence on a folder of training images without one of others."""
     return (
         f"{folder} has {train}/ but none of val/, validation/, test/ or alike with folders of classes; add one, or "
@@ -68,18 +76,18 @@ def lacks_a_part(folder: Path, train: str) -> str:
     )
 
 
-def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]]:
+def list_entries(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]]:
     """Folders and other entries, each sorted by code points; hidden ones and those of systems are counted instead."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
         kinds: tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]] = [], []
         for entry in found:
-            odd = odd_kind(entry)
+            odd = classify_odd_entry(entry)
             is_folder = not odd and entry.is_dir()
             if is_folder and entry.is_symlink() and folder.resolve().is_relative_to(os.path.realpath(entry.path)):
                 continue  # a link back to a folder that it is in
-            if skipped := skipped_as(entry.name, is_folder=is_folder) or odd:
+            if skipped := classify_hidden_name(entry.name, is_folder=is_folder) or odd:
                 left_out[skipped] += 1
             else:
                 kinds[not is_folder].append(entry)
@@ -108,7 +116,7 @@ class ImageTree:
     def inside(self) -> ImageTree:
         """The only folder with images where it is called images or alike, or as this one; else this one."""
         filled = list(self.filled.items())
-        if len(filled) == 1 and not self.images and (says_nothing(filled[0][0]) or filled[0][0] == self.path.name):
+        if len(filled) == 1 and not self.images and (is_generic_name(filled[0][0]) or filled[0][0] == self.path.name):
             return filled[0][1].inside
         return self
 
@@ -124,20 +132,20 @@ class ImageTree:
 def list_tree(folder: Path, depth: float = math.inf) -> ImageTree:
     """The folder with all below it, down to some depth; hidden entries and those of systems are counted."""
     left_out: Counter[str] = Counter()
-    folders, files = entries_of(folder, left_out)
+    folders, files = list_entries(folder, left_out)
     names = [file.name for file in files]
-    known = {*(images := images_among(names, left_out, folder))}
+    known = {*(images := select_image_names(names, left_out, folder))}
     others = [name for name in names if name not in known]
     below = {one.name: list_tree(Path(one.path), depth - 1) for one in folders if depth}
     return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))
 
 
-def files_image_set(
+def make_files_image_set(
     root: Path,
     paths: list[str],
     labels: np.ndarray,
     classes: tuple[str, ...],
-    show: Show,
+    show: DisplayOptions,
     *,
     split: str,
     left_out: Mapping[str, int] | None = None,
@@ -146,8 +154,8 @@ def files_image_set(
 ) -> ImageSet:
     """The image set of files at paths below a folder, with / between."""
     files = [os.path.join(root, path) for path in paths]
-    contents = contents_of_files(files)
-    reading = files_reading(files, paths, show, left_out)
+    contents = hash_image_files(files)
+    reading = inspect_image_files(files, paths, show, left_out)
     return ImageSet(
         name=show.image_set,
         split=split,
@@ -155,8 +163,15 @@ def files_image_set(
         labels=labels,
         classes=classes,
         names=paths,
-        fingerprint=fingerprint_of(
-            ["folder", *classes, *paths, labels.astype("<i8"), contents.astype("<u8"), *of_groups(groups, tags)],
+        fingerprint=compute_fingerprint(
+            [
+                "folder",
+                *classes,
+                *paths,
+                labels.astype("<i8"),
+                contents.astype("<u8"),
+                *list_fingerprint_parts(groups, tags),
+            ],
             reading,
         ),
         reading=reading,
@@ -166,11 +181,11 @@ def files_image_set(
     )
 
 
-def _read_below(root: str, paths: list[str], show: Show, index: int) -> Image.Image:
+def _read_below(root: str, paths: list[str], show: DisplayOptions, index: int) -> Image.Image:
     return read_image(os.path.join(root, paths[index]), paths[index], show)
 
 
-def unlabelled_images(
+def make_unlabelled_images(
     images: Iterable[Any],
     *,
     names: Sequence[str] | None = None,
@@ -186,11 +201,11 @@ def unlabelled_images(
     :func:`~zoo.datasets.open_images`. DataError says if one is none of these, two have the same name, or the values of
     one have no range.
 
-    >>> found = unlabelled_images([np.zeros((4, 6), np.uint8)])
+    >>> found = make_unlabelled_images([np.zeros((4, 6), np.uint8)])
     >>> found[0][0].size, found.names
     ((6, 4), ['0'])
     """
-    items, show = list(images), shown_as(name, scale, background, max_pixels)
+    items, show = list(images), build_display_options(name, scale, background, max_pixels)
     for number, item in enumerate(items):
         if not isinstance(item, Image.Image | np.ndarray | str | os.PathLike):
             raise DataError(f"Image {number} is a {type(item).__name__}; expected a PIL image, an array or a path.")
@@ -209,18 +224,18 @@ def unlabelled_images(
         names=given,
         fingerprint="",
     )
-    reading = files_reading(list(paths.values()), [given[i] for i in paths], show)
+    reading = inspect_image_files(list(paths.values()), [given[i] for i in paths], show)
     return replace(found, reading=reading.with_notes(notes))
 
 
-def _read_item(items: Sequence[Any], show: Show, number: int) -> Image.Image:
+def _read_item(items: Sequence[Any], show: DisplayOptions, number: int) -> Image.Image:
     item = items[number]
     if isinstance(item, str | os.PathLike):
         return read_image(os.fspath(item), os.fspath(item), show)
     return to_rgb(item, scale=show.scale, background=show.background)
 
 
-def joined(parts: Sequence[ImageSet]) -> ImageSet:
+def join_parts(parts: Sequence[ImageSet]) -> ImageSet:
     """Several parts of one data set as one, whose names begin with the part if there are several."""
     if len(parts) == 1:
         return parts[0]
@@ -234,8 +249,8 @@ def joined(parts: Sequence[ImageSet]) -> ImageSet:
         labels=np.concatenate([part.labels for part in parts]),
         classes=parts[0].classes,
         names=[f"{part.split}/{name}" for part in parts for name in part.names],
-        fingerprint=digest(["joined", *chain(*((part.split, part.fingerprint) for part in parts))]),
-        reading=Reading(notes=tuple(dict.fromkeys(chain(*(part.reading.notes for part in parts))))),
+        fingerprint=compute_digest(["joined", *chain(*((part.split, part.fingerprint) for part in parts))]),
+        reading=DecodingInfo(notes=tuple(dict.fromkeys(chain(*(part.reading.notes for part in parts))))),
         contents=contents,
         groups=groups,
         tags=parts[0].tags,

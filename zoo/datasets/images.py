@@ -4,8 +4,8 @@
 of an image is a hash of 64 bits of the bytes of its file, or of its pixels where there is no file; images with the same
 hash are copies. So are images that show the same in files that differ, as a PNG saved anew: images of one size of which
 one has a format without loss, and photographs of one size that end with the same bytes, as where metadata alone differ,
-are decoded once when a set is opened (:func:`with_copies`). Groups are hashes of names, such as those of patients.
-Copies and groups stay on one side of a split.
+are decoded once when a set is opened (:func:`unify_copy_contents`). Groups are hashes of names, such as those of
+patients. Copies and groups stay on one side of a split.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, TypeVar, overload
 
-from ..errors import DataError, counted
-from ..files import cache_folder, replaced, require_regular
-from ..optional import requires_extra
-from .imagefiles import RULES, Reading, Stored
+from ..errors import DataError, format_count
+from ..files import get_cache_folder, replace_file, require_regular
+from ..optional import require_extra
+from .image_files import RULES, DecodingInfo, StoredFormat
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from numpy.typing import NDArray
     from PIL import Image
@@ -48,7 +48,7 @@ _hash = partial(hashlib.blake2b, digest_size=8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class CopyCounts:
     """How many images of a data set are copies of others."""
 
     test_in_train: int  # test images whose content a training image has, too
@@ -88,20 +88,20 @@ def _are_copies(n: int) -> str:
     return "is an exact copy" if n == 1 else "are exact copies"
 
 
-def copies_of(
+def count_copies(
     train: Contents | None, y_train: NDArray[np.int64], test: Contents | None, y_test: NDArray[np.int64]
-) -> Copies | None:
+) -> CopyCounts | None:
     """Counts copies within and between the two parts of a data set; None if the contents of a part are not known.
 
     >>> few = np.array([7, 7, 8], np.uint64)
-    >>> copies_of(few, np.array([0, 0, 1]), few[2:], np.array([0])).as_dict()  # doctest: +NORMALIZE_WHITESPACE
+    >>> count_copies(few, np.array([0, 0, 1]), few[2:], np.array([0])).as_dict()  # doctest: +NORMALIZE_WHITESPACE
     {'test_in_train': 1, 'within_train': 1, 'within_test': 0, 'in_two_classes': 1, 'n_train': 3, 'n_test': 1}
     """
     if train is None or test is None:
         return None
     _, number = np.unique(np.concatenate([train, test]), return_inverse=True)
     pairs = np.unique(np.stack([number, np.concatenate([y_train, y_test])]), axis=1)  # of content and class
-    return Copies(
+    return CopyCounts(
         test_in_train=int(np.isin(test, train).sum()),
         within_train=len(train) - len(np.unique(train)),
         within_test=len(test) - len(np.unique(test)),
@@ -137,10 +137,10 @@ class SharedGroups:
         ]
 
 
-def shared_groups(train: Hashes | None, test: Hashes | None) -> SharedGroups | None:
+def count_shared_groups(train: Hashes | None, test: Hashes | None) -> SharedGroups | None:
     """Counts groups in both parts of a data set; None if the groups of a part are not known.
 
-    >>> shared_groups(np.array([1, 1, 2], np.uint64), np.array([2, 2, 3], np.uint64)).as_dict()
+    >>> count_shared_groups(np.array([1, 1, 2], np.uint64), np.array([2, 2, 3], np.uint64)).as_dict()
     {'in_both': 1, 'test_images': 2, 'n_train': 2, 'n_test': 2, 'n_test_images': 3}
     """
     if train is None or test is None:
@@ -154,12 +154,12 @@ def shared_groups(train: Hashes | None, test: Hashes | None) -> SharedGroups | N
     )
 
 
-def together(contents: Hashes | None, groups: Hashes | None) -> Hashes | None:
+def compute_split_groups(contents: Hashes | None, groups: Hashes | None) -> Hashes | None:
     """Which images belong on one side of a split: those with the same number, uint64 (n,); None where nothing is known.
 
     Copies do, and so do images of a group; what is joined by a chain of both is one.
 
-    >>> together(np.array([5, 6, 6, 7], np.uint64), np.array([1, 1, 2, 3], np.uint64)).tolist()
+    >>> compute_split_groups(np.array([5, 6, 6, 7], np.uint64), np.array([1, 1, 2, 3], np.uint64)).tolist()
     [1, 1, 1, 3]
     """
     if groups is None or contents is None:
@@ -181,20 +181,20 @@ def together(contents: Hashes | None, groups: Hashes | None) -> Hashes | None:
     return np.asarray(names[[first_of(group) for group in range(len(names))]][number])
 
 
-def groups_of_names(names: Iterable[str]) -> Hashes:
+def hash_group_names(names: Iterable[str]) -> Hashes:
     """Hashes, uint64 (n,), of the names of groups, one name an image.
 
-    >>> anna, bob, again = groups_of_names(["anna", "bob", "anna"])
+    >>> anna, bob, again = hash_group_names(["anna", "bob", "anna"])
     >>> bool(anna == again), bool(anna == bob)
     (True, False)
     """
-    return contents_of_bytes(name.encode("utf-8", "surrogateescape") for name in names)
+    return hash_encoded_images(name.encode("utf-8", "surrogateescape") for name in names)
 
 
-def beside_the_first(chosen: NDArray[np.bool_], contents: Contents | None) -> NDArray[np.bool_]:
+def follow_first_copy(chosen: NDArray[np.bool_], contents: Contents | None) -> NDArray[np.bool_]:
     """A choice of images, bool (n,), in which every copy goes with the first image of its content, where it is known.
 
-    >>> beside_the_first(np.array([True, False, False]), np.array([5, 6, 5], np.uint64)).tolist()
+    >>> follow_first_copy(np.array([True, False, False]), np.array([5, 6, 5], np.uint64)).tolist()
     [True, False, True]
     """
     if contents is None or not len(contents):
@@ -208,18 +208,18 @@ def has_copies(contents: Contents | None) -> bool:
     return contents is not None and len(np.unique(contents)) < len(contents)
 
 
-def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
+def hash_pixels(pixels: NDArray[Any]) -> Contents:
     """Contents (n,) of the images of an array, shape (n, height, width[, channels])."""
     shape = str(pixels.shape[1:]).encode()
-    return contents_of_bytes(shape + np.ascontiguousarray(image).tobytes() for image in pixels)
+    return hash_encoded_images(shape + np.ascontiguousarray(image).tobytes() for image in pixels)
 
 
-def contents_of_bytes(images: Iterable[bytes]) -> Contents:
+def hash_encoded_images(images: Iterable[bytes]) -> Contents:
     """Contents (n,) of encoded images."""
     return _numbers(_hash(image).digest() for image in images)
 
 
-def contents_of_files(files: Sequence[str]) -> Contents:
+def hash_image_files(files: Sequence[str]) -> Contents:
     """Contents of files, every byte of which is read; of more than 256 MB the hashes are cached.
 
     A file that cannot be opened has a content that no other file has, for it may be left out later.
@@ -229,10 +229,10 @@ def contents_of_files(files: Sequence[str]) -> Contents:
         with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
             return _numbers(pool.map(_of_file, files))
 
-    return cached_contents(files, read)
+    return load_file_contents(files, read)
 
 
-def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what: str = "") -> Contents:
+def load_file_contents(files: Sequence[str], read: Callable[[], Contents], *, what: str = "") -> Contents:
     """What ``read`` returns on ``what`` in these files, or returned before if none of them has changed since."""
     try:
         stats = [os.stat(file) for file in files]
@@ -248,17 +248,17 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     for file, stat in zip(files, stats, strict=True):
         key.update(os.fsencode(os.path.abspath(file)) + b"\0")
         key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
-    return kept_contents(key.hexdigest(), lambda: (read(), is_settled))
+    return load_cached_contents(key.hexdigest(), lambda: (read(), is_settled))
 
 
-def kept_contents(key: str, read: Callable[[], tuple[Contents, bool]]) -> Contents:
+def load_cached_contents(key: str, read: Callable[[], tuple[Contents, bool]]) -> Contents:
     """What was kept under a key; else what ``read`` returns, kept if it says so."""
-    path = cache_folder() / "contents" / f"{key}.npy"
+    path = get_cache_folder() / "contents" / f"{key}.npy"
     with suppress(OSError, ValueError, EOFError):  # missing, or cut off: it is read again
         return np.asarray(np.load(path, allow_pickle=False), np.uint64)
     contents, is_kept = read()
     if is_kept:
-        with suppress(OSError), replaced(path) as cache_file:  # a full or read-only cache: it is read again
+        with suppress(OSError), replace_file(path) as cache_file:  # a full or read-only cache: it is read again
             np.save(cache_file, contents)
     return contents
 
@@ -388,7 +388,7 @@ class ImageSet:
     classes: tuple[str, ...]
     names: Sequence[str]
     fingerprint: str
-    reading: Reading = field(default_factory=Reading)
+    reading: DecodingInfo = field(default_factory=DecodingInfo)
     contents: np.ndarray | None = None
     groups: np.ndarray | None = None
     tags: tuple[str, ...] = ()
@@ -400,7 +400,7 @@ class ImageSet:
         for what, values in one_each.items():
             if values is not None and len(values) != n:
                 raise DataError(
-                    f"The image set {self.name!r} has {counted(n, 'image')} and {len(values):,} {what}; "
+                    f"The image set {self.name!r} has {format_count(n, 'image')} and {len(values):,} {what}; "
                     f"expected one of its {what} an image."
                 )
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:
@@ -427,8 +427,8 @@ class ImageSet:
 
     @property
     def together(self) -> np.ndarray | None:
-        """Which images belong on one side of a split; see :func:`together`."""
-        return together(self.contents, self.groups)
+        """Which images belong on one side of a split; see :func:`compute_split_groups`."""
+        return compute_split_groups(self.contents, self.groups)
 
     def n_per_class(self) -> np.ndarray:
         """How many images each class has, int64 (n_classes,)."""
@@ -457,7 +457,9 @@ class ImageSet:
             labels=self.labels[chosen],
             classes=self.classes,
             names=names,
-            fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            fingerprint=self.fingerprint
+            if whole
+            else compute_digest(["subset", self.fingerprint, chosen.astype("<i8")]),
             reading=self.reading.of(names, chosen),
             contents=None if self.contents is None else self.contents[chosen],
             groups=None if self.groups is None else self.groups[chosen],
@@ -506,7 +508,7 @@ class ImageData:
         return self.all is not None and self.val.fingerprint == self.all.fingerprint
 
 
-def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
+def unify_copy_contents(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
     """The parts of a data set, in which all images that show the same have the content of the first of them.
 
     Unchanged where contents or sizes are not known, as of arrays, whose contents are hashes of pixels.
@@ -526,7 +528,7 @@ def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
         number = int(np.searchsorted(ends, image, side="right"))
         part, at = parts[number], image - int(ends[number])  # from the end of the part, as below 0
         with suppress(DataError):  # raised again when it is asked for
-            shown, stored = part.images[at].convert("RGB"), part.reading.stored.get(part.names[at], Stored())
+            shown, stored = part.images[at].convert("RGB"), part.reading.stored.get(part.names[at], StoredFormat())
             # what is narrowed or laid over a colour may have lost what it differs in: black on black, values below 256
             is_lossy = bool(stored.values) or stored.is_transparent
             if not (is_lossy and shown.getcolors(_FEW_COLOURS)):
@@ -537,11 +539,11 @@ def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
         images, start = first[compared].tolist(), time.monotonic()
         some = [images[at : at + _AT_A_TIME] for at in range(0, len(images), _AT_A_TIME)]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as threads:
-            hashes = list(chain.from_iterable(threads.map(lambda few: contents_of_bytes(map(pixels, few)), some)))
+            hashes = list(chain.from_iterable(threads.map(lambda few: hash_encoded_images(map(pixels, few)), some)))
         return np.array(hashes, np.uint64), time.monotonic() - start > _KEPT_FROM_S
 
     _, earliest, same = np.unique(
-        kept_contents(digest(["pixels", *(part.fingerprint for part in parts)]), read),
+        load_cached_contents(compute_digest(["pixels", *(part.fingerprint for part in parts)]), read),
         return_index=True,
         return_inverse=True,
     )
@@ -605,10 +607,18 @@ def array_images(
         labels=labels,
         classes=tuple(classes),
         names=given,
-        fingerprint=digest(
-            ["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels, *of_groups(groups, tags)]
+        fingerprint=compute_digest(
+            [
+                "array",
+                *classes,
+                *given,
+                labels.astype("<i8"),
+                str(pixels.shape),
+                pixels,
+                *list_fingerprint_parts(groups, tags),
+            ]
         ),
-        contents=contents_of_pixels(pixels),
+        contents=hash_pixels(pixels),
         groups=groups,
         tags=tuple(tags),
     )
@@ -639,7 +649,7 @@ def pixels_of(images: ImageSet) -> np.ndarray:
     return stacked
 
 
-def digest(parts: Iterable[str | np.ndarray]) -> str:
+def compute_digest(parts: Iterable[str | np.ndarray]) -> str:
     """Hex hash of texts and arrays in their order, each with its length: different lists never hash the same bytes."""
     total = blake2b(digest_size=16)
     for part in parts:
@@ -652,13 +662,13 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def of_groups(groups: np.ndarray | None, tags: Sequence[str]) -> list[str | np.ndarray]:
+def list_fingerprint_parts(groups: np.ndarray | None, tags: Sequence[str]) -> list[str | np.ndarray]:
     """Parts of a fingerprint; none where there are neither groups nor tags."""
     parts: list[str | np.ndarray] = [] if groups is None else ["groups", groups.astype("<u8")]
     return [*parts, "tags", *tags] if tags else parts
 
 
-def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
+def compute_fingerprint(parts: Iterable[str | np.ndarray], reading: DecodingInfo) -> str:
     """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
-    source, facts = digest(parts), reading.facts()
-    return digest([RULES, source, *facts, *facts.values()]) if facts else source
+    source, facts = compute_digest(parts), reading.facts()
+    return compute_digest([RULES, source, *facts, *facts.values()]) if facts else source

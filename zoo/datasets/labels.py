@@ -10,14 +10,14 @@ from dataclasses import replace
 from decimal import Decimal
 from math import isfinite
 
-from ..errors import DataError, counted, listed
-from ..optional import requires_extra
-from .folders import joined
-from .images import ImageData, ImageSet, digest, indicators_of, with_copies
-from .parts import part_of, plain_text, says_nothing
-from .subsets import stratified_split
+from ..errors import DataError, format_count, format_list
+from ..optional import require_extra
+from .folders import join_parts
+from .images import ImageData, ImageSet, compute_digest, indicators_of, unify_copy_contents
+from .split_names import is_generic_name, normalise_text, parse_part_name
+from .subsets import split_stratified
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
@@ -39,27 +39,29 @@ _CLASS_WORDS = frozenset(("label", "labels", "class", "classes", "category", "sp
 _N_NAMED, _MANY = 5, 20
 
 
-def label_key(text: str) -> str:
+def normalise_label(text: str) -> str:
     """What labels have in common that differ only in case, Unicode form, spaces or how a number is written.
 
-    >>> label_key("Cafe\\u0301  au lait") == label_key("CAF\\u00c9 au lait"), label_key("01") == label_key("1.0")
-    (True, True)
+    >>> normalise_label("Cafe\\u0301  au lait") == normalise_label("CAF\\u00c9 au lait")
+    True
+    >>> normalise_label("01") == normalise_label("1.0")
+    True
     """
-    plain = plain_text(text)
+    plain = normalise_text(text)
     if _NUMBER.fullmatch(plain):
         return str(Decimal(plain).normalize() + 0)  # -0 is 0
     plain = unicodedata.normalize("NFKC", plain.casefold())
     return _TRUTHS.get(plain, plain)
 
 
-def missing_labels(labels: Collection[str]) -> set[str]:
+def find_missing_labels(labels: Collection[str]) -> set[str]:
     """Those labels that may stand for none: "NA", "?", "unknown", or the one whole number below 0 among others.
 
-    >>> sorted(missing_labels(["cat", "None", "?"])), missing_labels(["0", "-1", "7"]), missing_labels(["-1", "1"])
-    (['?', 'None'], {'-1'}, set())
+    >>> [sorted(find_missing_labels(labels)) for labels in (["cat", "None", "?"], ["0", "-1", "7"], ["-1", "1"])]
+    [['?', 'None'], ['-1'], []]
     """
-    missing = {label for label in labels if plain_text(label).casefold() in _MISSING}
-    keys = {label: label_key(label) for label in labels if label not in missing}
+    missing = {label for label in labels if normalise_text(label).casefold() in _MISSING}
+    keys = {label: normalise_label(label) for label in labels if label not in missing}
     below = {key for key in keys.values() if key.startswith("-")}
     others = set(keys.values()) - below
     if len(below) == 1 and others not in (set(), {"1"}) and all(map(str.isdecimal, others)) and "." not in min(below):
@@ -73,24 +75,26 @@ def read_number(text: str) -> float:
     >>> read_number("31.42"), read_number("-1e3"), read_number("31,42 %"), read_number("1,234"), read_number("1_0")
     (31.42, -1000.0, 31.42, nan, nan)
     """
-    plain = plain_text(text).removesuffix("%").rstrip()
+    plain = normalise_text(text).removesuffix("%").rstrip()
     if _DECIMAL_COMMA.fullmatch(plain):
         plain = plain.replace(",", ".")
     return float(plain) if _DECIMAL.fullmatch(plain) else float("nan")
 
 
-def are_measured(counts: Mapping[str, int], name: str = "") -> bool:
+def is_measurement(counts: Mapping[str, int], name: str = "") -> bool:
     """Whether the labels of a column are numbers so many and so different that they measure something.
 
     Numbers with fractions are, and whole ones unless the name of the column says that they stand for classes, or they
     are the first numbers from 0 or 1, as numbers of classes are, and the name is none of an amount. A few texts among
     many numbers change nothing; numbers with zeros before them are codes.
 
-    >>> are_measured({"31.42": 1, "27.1": 1, "44.9": 1}), are_measured({"0.5": 30, "1": 40}), are_measured({"7": 1})
-    (True, False, False)
+    >>> [is_measurement(counts) for counts in ({"31.42": 1, "27.1": 1, "44.9": 1}, {"0.5": 30, "1": 40}, {"7": 1})]
+    [True, False, False]
     >>> ages = {str(age): 1 for age in range(18, 90)}
-    >>> are_measured(ages, "age"), are_measured(ages, "label"), are_measured({str(one): 5 for one in range(100)}, "y")
-    (True, False, False)
+    >>> is_measurement(ages, "age"), is_measurement(ages, "label")
+    (True, False)
+    >>> is_measurement({str(one): 5 for one in range(100)}, "y")
+    False
     """
     numbers = {label: number for label in counts if isfinite(number := read_number(label))}
     values, n = set(numbers.values()), sum(counts.values())
@@ -111,7 +115,7 @@ def _words_of(name: str) -> set[str]:
     return set(re.split(r"[\W_0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
 
 
-def hint_at_numbers(counts: Mapping[str, int], name: str) -> list[str]:
+def describe_numeric_labels(counts: Mapping[str, int], name: str) -> list[str]:
     """A note on labels that are numbers and were taken for classes, unless the name of their column says so.
 
     Many that leave numbers out, or begin elsewhere than classes do, may be ages whatever the name is.
@@ -123,25 +127,27 @@ def hint_at_numbers(counts: Mapping[str, int], name: str) -> list[str]:
     return [f"the {len(counts):,} numbers of {name!r} were taken for classes; --target number predicts them as numbers"]
 
 
-def spellings(counts: Mapping[str, int]) -> list[list[str]]:
+def group_spellings(counts: Mapping[str, int]) -> list[list[str]]:
     """Labels that differ only in how they are written, together; first the one that most images have.
 
-    >>> spellings({"cat": 3, "Cat": 5, "CAT": 3, "dog": 1})
+    >>> group_spellings({"cat": 3, "Cat": 5, "CAT": 3, "dog": 1})
     [['Cat', 'CAT', 'cat']]
     """
     alike: dict[str, list[str]] = {}
     for label in sorted(counts, key=lambda label: (-counts[label], label)):
-        alike.setdefault(label_key(label), []).append(label)
+        alike.setdefault(normalise_label(label), []).append(label)
     return sorted(group for group in alike.values() if len(group) > 1)
 
 
-def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined: bool = False) -> list[str]:
+def describe_label_spellings(
+    groups: Sequence[Sequence[str]], *, what: str = "labels", joined: bool = False
+) -> list[str]:
     """A sentence on labels, or tags, that differ only in how they are written."""
     if not groups:
         return []
 
     def shown(group: Sequence[str]) -> str:
-        look_same = len(set(map(plain_text, group))) < len(group)
+        look_same = len(set(map(normalise_text, group))) < len(group)
         return ", ".join(ascii(label) if look_same else repr(label) for label in group)
 
     more = f"; and {len(groups) - _N_NAMED:,} more" if len(groups) > _N_NAMED else ""
@@ -150,14 +156,14 @@ def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined
     return [f"{differ}: {'; '.join(map(shown, groups[:_N_NAMED]))}{more}; {end}"]
 
 
-def data_of(
+def build_image_data(
     parts: Sequence[ImageSet],
     *,
     val_share: float = 0.2,
     seed: int = 0,
     fold_labels: bool = False,
     is_new: bool = False,
-    split: Callable[..., ImageData] = stratified_split,
+    split: Callable[..., ImageData] = split_stratified,
 ) -> ImageData:
     """A data set of its training and its test part, or of all images, which are split here.
 
@@ -167,15 +173,15 @@ def data_of(
     have. Images without labels, and new ones that no source splits, are all in both parts.
     """
     if not parts[0].classes:
-        parts = [joined(parts)]
+        parts = [join_parts(parts)]
         return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
-    alike = spellings(n_of)
+    alike = group_spellings(n_of)
     if fold_labels and alike and not parts[0].tags:
         name_of = {name: group[0] for group in alike for name in group}
-        notes = label_notes(alike, joined=True)
+        notes = describe_label_spellings(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
-    parts = with_copies(parts)
+    parts = unify_copy_contents(parts)
     if is_new and len(parts) == 1:
         return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     if len(parts) == 1:
@@ -184,10 +190,11 @@ def data_of(
     n_train, n_val = _n_of_each(train), _n_of_each(val)
     if new := [name for name, n in n_val.items() if n and not n_train.get(name)]:
         written = [group for group in alike if set(group) & set(new) and set(group) & n_train.keys()]
-        advice = f": {label_notes(written)[0]}" if written else ""
+        advice = f": {describe_label_spellings(written)[0]}" if written else ""
         what, n = "tag" if train.tags else "class", sum(n_val[name] for name in new)
         raise DataError(
-            f"{counted(n, 'test image')} of {val.name!r} {'has' if n == 1 else 'have'} a {what} that no training image "
+            f"{format_count(n, 'test image')} of {val.name!r} {'has' if n == 1 else 'have'} a {what} that no training "
+            "image "
             f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
     if train.classes != val.classes and not train.tags and not train.target:
@@ -217,13 +224,13 @@ def _renamed(part: ImageSet, names: Sequence[str], notes: Sequence[str]) -> Imag
 
 def _relabelled(part: ImageSet, number_of: Sequence[int], classes: tuple[str, ...]) -> ImageSet:
     labels = np.array(number_of, np.int64)[part.labels]
-    fingerprint = digest(["classes", part.fingerprint, *classes, labels.astype("<i8")])
+    fingerprint = compute_digest(["classes", part.fingerprint, *classes, labels.astype("<i8")])
     return replace(part, labels=labels, classes=classes, fingerprint=fingerprint)
 
 
-def with_notes(data: ImageData, more: Sequence[str] = ()) -> ImageData:
+def add_label_notes(data: ImageData, more: Sequence[str] = ()) -> ImageData:
     """The data set with notes on its labels, and ``more``."""
-    return add_notes(data, [*more, *class_notes(data)])
+    return add_notes(data, [*more, *describe_class_doubts(data)])
 
 
 def add_notes(data: ImageData, notes: Sequence[str], *, layout: str = "") -> ImageData:
@@ -236,24 +243,24 @@ def add_notes(data: ImageData, notes: Sequence[str], *, layout: str = "") -> Ima
     return replace(data, train=noted(data.train), val=noted(data.val), all=whole)
 
 
-def class_notes(data: ImageData) -> list[str]:
+def describe_class_doubts(data: ImageData) -> list[str]:
     """Sentences on labels that differ only in how they are written or may stand for none, and on those without test."""
     if data.is_whole:
         return []
     what = "tags" if data.train.tags else "classes"
     n_train, n_test = _n_of_each(data.train), _n_of_each(data.val)
     n_of = Counter(n_train) + Counter(n_test)  # without those that no image has
-    notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
-    if missing := sorted(missing_labels(n_of)):
-        n, those = sum(n_of[name] for name in missing), listed(map(repr, missing))
-        some = counted(n, "image has", "images have")
+    notes = describe_label_spellings(group_spellings(n_of), what="tags" if data.train.tags else "labels")
+    if missing := sorted(find_missing_labels(n_of)):
+        n, those = sum(n_of[name] for name in missing), format_list(map(repr, missing))
+        some = format_count(n, "image has", "images have")
         notes.append(f"{some} {what} that may stand for no label, {those}; leave them out if they do")
     absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
         has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")
         notes.append(
             f"{len(absent):,} of {len(n_of):,} {what} {has} no test image, so that no test metric covers {covers}: "
-            f"{listed(map(repr, absent))}"
+            f"{format_list(map(repr, absent))}"
         )
     return notes
 
@@ -262,8 +269,8 @@ def find_doubts(data: ImageData) -> list[str]:
     """Sentences on what is likely to be misunderstood: classes that are parts or amounts, and very rare ones."""
     n_of = {name: n for name, n in (Counter(_n_of_each(data.train)) + Counter(_n_of_each(data.val))).items() if n}
     doubts = []
-    if odd := [name for name in n_of if part_of(name) or says_nothing(name)]:
-        names = listed(map(repr, odd))
+    if odd := [name for name in n_of if parse_part_name(name) or is_generic_name(name)]:
+        names = format_list(map(repr, odd))
         doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {names}")
     if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
         doubts.append(

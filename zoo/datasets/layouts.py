@@ -16,18 +16,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, QueryError, counted, listed
-from ..optional import requires_extra
-from .annotations import join_tables, labels_beside, read_annotations, read_coco, yolo_names, yolo_table
-from .folders import ImageTree, files_image_set, lacks_a_part, list_tree, only_one, parts_among
-from .imagefiles import USUAL, Show, left_out_note
+from ..errors import DataError, QueryError, format_count, format_list
+from ..optional import require_extra
+from .annotations import find_yolo_labels, join_tables, read_annotations, read_coco, read_yolo_names, read_yolo_table
+from .folders import (
+    ImageTree,
+    describe_missing_part,
+    find_part_folders,
+    list_tree,
+    make_files_image_set,
+    require_one_folder,
+)
+from .image_files import USUAL, DisplayOptions, describe_left_out_files
 from .images import ImageData
-from .labels import add_notes, data_of
-from .parts import names_of_parts, part_in, part_of, plain_text, says_nothing, split_words
-from .subsets import hash_split
-from .tables import IMAGE_NAMES, Table
+from .labels import add_notes, build_image_data
+from .split_names import find_part, group_names_by_part, is_generic_name, normalise_text, parse_part_name, split_words
+from .subsets import split_by_hash
+from .tables import IMAGE_NAMES, LabelTable
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
 
 _FOLD = re.compile(r"(?:k?fold|cv|split)[\W_]*\d+", re.IGNORECASE)
@@ -59,12 +66,12 @@ class FolderLayout:
 
     meaning: str  # "" of folders of classes alone, of which there is nothing to say
     parts: tuple[ImagePart, ...] = ()
-    table: Table | None = None
+    table: LabelTable | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Look:
+class _LayoutContext:
     """What the rules look at."""
 
     chain: list[ImageTree]  # the folder, and those in it that alone hold images
@@ -86,11 +93,13 @@ class _Look:
 
     def hint(self, part: str = "train") -> str:
         """What to do where a file lies in the folder, or in those of parts, that may have labels of a part."""
-        below = [tree.path / name for part, tree in self.top.filled.items() if part_of(part) for name in tree.files]
+        below = [
+            tree.path / name for part, tree in self.top.filled.items() if parse_part_name(part) for name in tree.files
+        ]
         found = [file for file in (*self.files(*_TABLES, ".txt"), *below) if file.name != _SOLUTION]
         found = [file for file in found if file.suffix.lower() in _TABLES or _LIKELY.search(file.stem)]
         found = [file for file in found if not {"sample", "submission"} & {*split_words(file.stem.lower())}]
-        is_of = {file: (part_in(file.stem) or part_in(file.parent.name)) == part for file in found}
+        is_of = {file: (find_part(file.stem) or find_part(file.parent.name)) == part for file in found}
         found.sort(key=lambda file: (not (is_of[file] or _LIKELY.search(file.stem)), not is_of[file]))
         return f", or give {found[0]}, if it has their labels" if found else ""
 
@@ -99,7 +108,9 @@ class _Look:
         trees = [*self.chain, *(inner for tree in self.chain for inner in tree.folders.values() if not inner.n)]
         files = [tree.path / name for tree in trees for name in tree.files if name.lower().endswith(_LISTS)]
         words = {file: [word.lower().removesuffix("list") for word in split_words(file.stem)] for file in files}
-        found = [file for file in files if any(part_of(word) or word in ("split", "splits") for word in words[file])]
+        found = [
+            file for file in files if any(parse_part_name(word) or word in ("split", "splits") for word in words[file])
+        ]
         return [os.path.relpath(file, self.chain[0].path) for file in found]
 
 
@@ -112,7 +123,7 @@ def recognise_layout(folder: Path, *, class_folder: str | None = None, test_fold
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {folder}; expected one with a folder per class.")
-    look = _Look(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
+    look = _LayoutContext(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
     notes = [f"images are those of {look.top.path.relative_to(folder)}/"] if len(look.chain) > 1 else []
     _refuse_maps(look)
     look.chain[-1] = _without_maps(look.top, is_class=False)
@@ -123,7 +134,7 @@ def recognise_layout(folder: Path, *, class_folder: str | None = None, test_fold
     return FolderLayout(meaning=found.meaning, parts=found.parts, table=found.table, notes=(*notes, *found.notes))
 
 
-def folder_data(layout: FolderLayout, show: Show, **division: Any) -> ImageData:
+def open_folder_data(layout: FolderLayout, show: DisplayOptions, **division: Any) -> ImageData:
     """The images of folders of classes: in two parts, or split by hash.
 
     What is split here goes by the hash of the path of each image, so that images which are added move no other, but
@@ -140,8 +151,10 @@ def folder_data(layout: FolderLayout, show: Show, **division: Any) -> ImageData:
         paths = [path for of_class in part.by_class.values() for path in of_class]
         labels = np.repeat(np.arange(len(part.by_class)), list(map(len, part.by_class.values()))).astype(np.int64)
         classes = tuple(part.by_class)
-        sets.append(files_image_set(part.root, paths, labels, classes, show, split=part.split, left_out=part.left_out))
-    return add_notes(data_of(sets, split=hash_split, **division), layout.notes, layout=layout.meaning)
+        sets.append(
+            make_files_image_set(part.root, paths, labels, classes, show, split=part.split, left_out=part.left_out)
+        )
+    return add_notes(build_image_data(sets, split=split_by_hash, **division), layout.notes, layout=layout.meaning)
 
 
 def _level_of(class_folder: str | None) -> int | None:
@@ -157,22 +170,26 @@ def _unwrapped(tree: ImageTree) -> list[ImageTree]:
     chain = [tree]
     while len(filled := chain[-1].filled) == 1 and not chain[-1].images:
         ((name, only),) = filled.items()
-        if part_of(name) or (only.images and not says_nothing(name)):
+        if parse_part_name(name) or (only.images and not is_generic_name(name)):
             break
         chain.append(only)
     return chain
 
 
 def _named(names: Iterable[str]) -> str:
-    return listed((f"{name}/" for name in names), 3)
+    return format_list((f"{name}/" for name in names), 3)
 
 
-def _refuse_maps(look: _Look) -> None:
+def _refuse_maps(look: _LayoutContext) -> None:
     """Refuses images beside masks, or other maps, which would be two classes."""
-    for tree in (look.top, *(tree for name, tree in look.top.filled.items() if part_of(name))):
+    for tree in (look.top, *(tree for name, tree in look.top.filled.items() if parse_part_name(name))):
         flat = {name: not inner.inside.filled for name, inner in tree.filled.items()}
         maps = [*filter(_is_of_maps, flat)]
-        images = [name for name in flat if name not in maps and (says_nothing(name) or (part_of(name) and flat[name]))]
+        images = [
+            name
+            for name in flat
+            if name not in maps and (is_generic_name(name) or (parse_part_name(name) and flat[name]))
+        ]
         if maps and images and look.level is None:
             raise DataError(
                 f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
@@ -192,18 +209,20 @@ def _without_maps(tree: ImageTree, *, is_class: bool = True) -> ImageTree:
     of_image = {name: found for name in stems if (found := _MAP_OF.fullmatch(stems[name])) and found[1] in known}
     maps = [*filter(_is_of_maps, tree.filled)]
     others = [name for name in tree.filled if name not in maps]
-    maps *= is_class and bool(tree.images or others) and all(map(says_nothing, others))
+    maps *= is_class and bool(tree.images or others) and all(map(is_generic_name, others))
     left_out = Counter(
         [*(f"*_{found[2].lower()} (maps)" for found in of_image.values()), *(f"{name}/" for name in maps)]
     )
     images = [name for name in tree.images if name not in of_image]
     kept = {name: inner for name, inner in tree.folders.items() if name not in maps}
-    folders = {name: _without_maps(inner, is_class=is_class or not part_of(name)) for name, inner in kept.items()}
+    folders = {
+        name: _without_maps(inner, is_class=is_class or not parse_part_name(name)) for name, inner in kept.items()
+    }
     n = len(images) + sum(inner.n for inner in folders.values())
     return replace(tree, folders=folders, images=images, left_out=tree.left_out + left_out, n=n)
 
 
-def _with_tested_folder(look: _Look) -> FolderLayout | None:
+def _with_tested_folder(look: _LayoutContext) -> FolderLayout | None:
     """One folder is tested on, all others are trained on."""
     if look.test is None:
         return None
@@ -222,46 +241,48 @@ def _with_tested_folder(look: _Look) -> FolderLayout | None:
     return FolderLayout(meaning=meaning, parts=(train, val), notes=tuple(notes))
 
 
-def _with_parts(look: _Look) -> FolderLayout | None:
+def _with_parts(look: _LayoutContext) -> FolderLayout | None:
     """Folders of parts, with folders of classes in them."""
     filled = look.top.filled
-    found = names_of_parts(filled)
+    found = group_names_by_part(filled)
     if not found:
         return None
     of_parts = [name for names in found.values() for name in names]
-    if look.level is None and not any(map(part_of, of_parts)):
-        only_one(found["train"], look.top.path)  # trainA/ and trainB/
+    if look.level is None and not any(map(parse_part_name, of_parts)):
+        require_one_folder(found["train"], look.top.path)  # trainA/ and trainB/
     others = [name for name in filled if name not in of_parts]
     deep = [name for name in of_parts if filled[name].inside.filled]
     solution = _above(look, _SOLUTION) if "val" in found and not {*found["val"]} & {*deep} else None
     parts = {part: some for part, names in found.items() if (some := [name for name in names if name in deep])}
     parts |= {"val": found["val"]} if solution else {}
     if "train" in parts and len(parts) > 1:
-        train, second = parts_among(parts, look.top.path)
+        train, second = find_part_folders(parts, look.top.path)
         return _two_parts(look, train, second, solution if second in found.get("val", ()) else None)
     if len(found) > 1 or not others or "train" in parts:
         table = _labels_in_files(look, {part: filled[names[0]].inside for part, names in found.items()})
         if table is not None:
             if len(found) > 1:
-                parts_among(found, look.top.path)
+                find_part_folders(found, look.top.path)
             return table
     is_flat = not any(tree.inside.filled for tree in filled.values())
     if others and (look.level == 0 or (is_flat and not (len(found) > 1 and look.files(*_TABLES)))):
         return None  # classes that are called like parts
     flat = [name for part in ("train", "val", "test") for name in found.get(part, ()) if name not in deep]
     if [*found] == ["train"] and not others and not parts:
-        raise DataError(lacks_a_part(look.top.path, found["train"][0]))
+        raise DataError(describe_missing_part(look.top.path, found["train"][0]))
     if flat:
         first, of_flat = filled[flat[0]].inside, next(part for part, names in found.items() if flat[0] in names)
         also = f", or give {look.top.path / parts['train'][0]} to have it split" if "train" in parts else ""
         raise _loose(first, f"; expected {flat[0]}/CLASS/IMAGE{look.hint(of_flat)}{also}")
     both = f"; --class-folder first takes {_named(filled)} for classes" * bool(others)
     if "train" in parts:
-        raise DataError(f"{lacks_a_part(look.top.path, parts['train'][0]).removesuffix('.')}{look.hint()}{both}.")
+        raise DataError(
+            f"{describe_missing_part(look.top.path, parts['train'][0]).removesuffix('.')}{look.hint()}{both}."
+        )
     raise DataError(f"{look.top.path} has {_named(deep)} but no train/; add it, or give one to have it split{both}.")
 
 
-def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> FolderLayout:
+def _two_parts(look: _LayoutContext, train: str, val: str, solution: Path | None) -> FolderLayout:
     top, meaning, notes = look.top, f"{train}/ and {val}/, a folder per class in each", list[str]()
     level, said = _class_level(look, top.filled[train].inside)
     left_out = look.left_out() + top.filled[train].all_left_out()
@@ -273,9 +294,9 @@ def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> Fold
         second, n = _solved(top.filled[val], solution, first.by_class)
         meaning = f"{train}/ with a folder per class, and {val}/ with labels of {solution.name}"
         unnamed = f"of {val}/ that {solution.name} does not name"
-        notes += [counted(n, f"image {unnamed} is", f"images {unnamed} are") + " left out"] * bool(n)
-    known = {plain_text(name).casefold() for name in first.by_class}
-    if (hint := look.hint()) and known.isdisjoint(plain_text(name).casefold() for name in second.by_class):
+        notes += [format_count(n, f"image {unnamed} is", f"images {unnamed} are") + " left out"] * bool(n)
+    known = {normalise_text(name).casefold() for name in first.by_class}
+    if (hint := look.hint()) and known.isdisjoint(normalise_text(name).casefold() for name in second.by_class):
         raise DataError(
             f"{train}/ and {val}/ in {top.path} have no class in common, the first are {next(iter(first.by_class))!r} "
             f"and {next(iter(second.by_class))!r}; expected the same folders of classes in both{hint}."
@@ -288,7 +309,7 @@ def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> Fold
     return FolderLayout(meaning=meaning, parts=(first, second), notes=(*said, *notes))
 
 
-def _above(look: _Look, name: str) -> Path | None:
+def _above(look: _LayoutContext, name: str) -> Path | None:
     """A file in one of the folders of the chain, or in the three above it."""
     top = look.top.path.resolve()
     return next((folder / name for folder in (top, *top.parents[:3]) if (folder / name).is_file()), None)
@@ -307,10 +328,10 @@ def _solved(tree: ImageTree, solution: Path, classes: Iterable[str]) -> tuple[Im
     return ImagePart(root=tree.path, split="val", by_class=by_class, left_out=tree.left_out), n
 
 
-def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
+def _with_parts_in_classes(look: _LayoutContext) -> FolderLayout | None:
     """Folders of parts within those of classes."""
     trees = {name: tree.inside for name, tree in look.top.filled.items()}
-    of = {name: names_of_parts(tree.filled) for name, tree in trees.items()}
+    of = {name: group_names_by_part(tree.filled) for name, tree in trees.items()}
     split = [name for name, found in of.items() if "train" in found and len(found) > 1]
     if not split:
         return None
@@ -332,17 +353,19 @@ def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
     for part in ("train", second):
         by_class: dict[str, list[str]] = {}
         for name, tree in trees.items():
-            folder = only_one(of[name][part], tree.path) if part in of[name] else ""
+            folder = require_one_folder(of[name][part], tree.path) if part in of[name] else ""
             below = tree.path.relative_to(look.top.path).as_posix()
             by_class[name] = [f"{below}/{folder}/{path}" for path in tree.filled[folder].paths()] if folder else []
         n -= sum(map(len, by_class.values()))
         split_name, left_out = ("train", look.all_left_out()) if part == "train" else ("val", Counter())
         parts.append(ImagePart(root=look.top.path, split=split_name, by_class=by_class, left_out=left_out))
-    notes = [f"{counted(n, 'image')} outside these parts of the classes {'is' if n == 1 else 'are'} left out"] * bool(n)
+    notes = [
+        f"{format_count(n, 'image')} outside these parts of the classes {'is' if n == 1 else 'are'} left out"
+    ] * bool(n)
     return FolderLayout(meaning=f"{pair} in each folder of a class", parts=tuple(parts), notes=tuple(notes))
 
 
-def _with_labels_in_files(look: _Look) -> FolderLayout | None:
+def _with_labels_in_files(look: _LayoutContext) -> FolderLayout | None:
     """Images in no folder of a class."""
     if not look.top.images:
         return None
@@ -352,11 +375,11 @@ def _with_labels_in_files(look: _Look) -> FolderLayout | None:
     return table
 
 
-def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayout | None:
+def _labels_in_files(look: _LayoutContext, parts: Mapping[str, ImageTree]) -> FolderLayout | None:
     """Labels of images that lie in one folder, or in one per part, where there is a file that is known to have them."""
     places = parts or {"": look.top}
 
-    def is_enough(tables: Mapping[str, Table]) -> bool:
+    def is_enough(tables: Mapping[str, LabelTable]) -> bool:
         if [*tables] == [""]:  # one file says the parts, or there are none
             return not parts or "split" in tables[""].header
         return len(tables) > 1 and "train" in tables and "" not in tables
@@ -364,14 +387,14 @@ def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayou
     by_part = {part: _tables_in([tree]) for part, tree in places.items()}
     whole = _tables_in(look.chain)
     of_parts = {part: tables[0] for part, tables in by_part.items() if len(tables) == 1}
-    of_all = {part_in(table.file.stem) or "": table for table in whole}
+    of_all = {find_part(table.file.stem) or "": table for table in whole}
     if len(of_all) < len(whole):
         of_all = {}  # two of one part
-    names = next((names for file in look.files(".yaml", ".yml") if (names := yolo_names(file))), list[str]())
+    names = next((names for file in look.files(".yaml", ".yml") if (names := read_yolo_names(file))), list[str]())
     yolo = {
-        part: yolo_table(tree.path, tree.paths(), labels, names)
+        part: read_yolo_table(tree.path, tree.paths(), labels, names)
         for part, tree in places.items()
-        if (labels := labels_beside(tree.path)) is not None
+        if (labels := find_yolo_labels(tree.path)) is not None
     }
     tables = next(filter(is_enough, (of_parts, of_all, yolo)), None)
     if tables is None:
@@ -379,15 +402,17 @@ def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayou
     table = join_tables(tables, look.chain[0].path) if len(tables) > 1 else next(iter(tables.values()))
     at = table.usual(IMAGE_NAMES)
     n = sum(tree.n for tree in places.values()) - len(set(table.columns[at or 0]))
-    notes = [counted(n, "image without a label there is", "images without a label there are") + " left out"] * (n > 0)
+    notes = [format_count(n, "image without a label there is", "images without a label there are") + " left out"] * (
+        n > 0
+    )
     files = ", ".join(os.path.relpath(one.file, look.chain[0].path) for one in tables.values())
     meaning = f"labels of {files}" if tables is not yolo else "labels of YOLO's text files in labels/"
     return FolderLayout(meaning=meaning, table=table, notes=tuple(notes))
 
 
-def _tables_in(trees: Iterable[ImageTree]) -> list[Table]:
+def _tables_in(trees: Iterable[ImageTree]) -> list[LabelTable]:
     """Of files with these well-known names or contents: metadata, and COCO's JSON, also in annotations/."""
-    found: list[Table] = []
+    found: list[LabelTable] = []
     for tree in trees:
         found += [read_annotations(tree.path / name) for name in tree.files if name in _METADATA]
         below = tree.folders.get("annotations")
@@ -398,17 +423,17 @@ def _tables_in(trees: Iterable[ImageTree]) -> list[Table]:
     return found
 
 
-def _classes_alone(look: _Look) -> FolderLayout:
+def _classes_alone(look: _LayoutContext) -> FolderLayout:
     """Folders of classes without parts."""
     level, notes = _class_level(look, look.top)
-    if like := [name for name in look.top.filled if part_of(name)]:
+    if like := [name for name in look.top.filled if parse_part_name(name)]:
         others = [name for name in look.top.filled if name not in like]
         notes.append(f"{_named(like)} and {_named(others)} are taken for classes, for all hold images themselves")
     if level:
         above = _named(look.top.filled)
         notes.append(f"images of {above} may be on both sides of the split; a table with --group keeps each on one")
     if files := look.may_say_split():
-        which = f"{listed(files, 3)} beside the classes may say a split, which is not used"
+        which = f"{format_list(files, 3)} beside the classes may say a split, which is not used"
         notes.append(f"{which}; make a table with a column split")
     unused = look.files(*_METADATA)
     notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]
@@ -418,7 +443,7 @@ def _classes_alone(look: _Look) -> FolderLayout:
     return FolderLayout(meaning=meaning, parts=(part,), notes=tuple(notes))
 
 
-def _class_level(look: _Look, top: ImageTree) -> tuple[int, list[str]]:
+def _class_level(look: _LayoutContext, top: ImageTree) -> tuple[int, list[str]]:
     """Which folder of a path names the class, and a note where another one might; refuses what has two readings."""
     if look.level is not None:
         return look.level, []
@@ -448,7 +473,7 @@ def _class_level(look: _Look, top: ImageTree) -> tuple[int, list[str]]:
 
 
 def _part(
-    look: _Look,
+    look: _LayoutContext,
     trees: Sequence[ImageTree],
     above: Path | None,
     split: str,
@@ -468,11 +493,12 @@ def _part(
             folders = path.split("/")[:-1]
             if len(folders) <= level:
                 raise DataError(
-                    f"{path!r} in {tree.path} lies below {counted(len(folders), 'folder')}; expected {level + 1} at "
+                    f"{path!r} in {tree.path} lies below {format_count(len(folders), 'folder')}; expected {level + 1} "
+                    "at "
                     "least."
                 )
             by_class.setdefault(folders[level], []).append(prefix + path)
-    also = f" ({left_out_note(left_out)})" if left_out else ""
+    also = f" ({describe_left_out_files(left_out)})" if left_out else ""
     if not any(by_class.values()):
         raise DataError(f"{root} holds no image in a folder of a class{also}; expected CLASS/IMAGE, {USUAL}.")
     empty = [label for label, of_class in by_class.items() if not of_class]
@@ -486,6 +512,6 @@ def _part(
 
 def _loose(tree: ImageTree, advice: str) -> DataError:
     return DataError(
-        f"{tree.path} holds {counted(len(tree.images), 'image')} outside a folder of a class, such as "
+        f"{tree.path} holds {format_count(len(tree.images), 'image')} outside a folder of a class, such as "
         f"{tree.images[0]!r}, and so without a label{advice}."
     )

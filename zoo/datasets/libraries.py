@@ -11,26 +11,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
-from ..optional import requires_extra
+from ..optional import require_extra
 from .bands import open_image
-from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
+from .image_files import (
+    DECODING_ERRORS,
+    DecodingInfo,
+    DisplayOptions,
+    convert_opened_image,
+    format_reason,
+    inspect_image_files,
+    inspect_opened_images,
+    read_image,
+)
 from .images import (
     NO_LABEL,
     ImageData,
     ImageSet,
     LazyImages,
     array_images,
-    cached_contents,
-    contents_of_bytes,
-    contents_of_files,
-    contents_of_pixels,
-    fingerprint_of,
+    compute_fingerprint,
+    hash_encoded_images,
+    hash_image_files,
+    hash_pixels,
+    load_file_contents,
 )
-from .labels import data_of
-from .parts import N_FIRST, in_parts, may_say_parts
-from .subsets import stratified_split
+from .labels import build_image_data
+from .split_names import N_FIRST, can_name_parts, split_by_columns
+from .subsets import split_stratified
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
@@ -48,7 +57,7 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(kind: str, root: Path, show: Show, *, fold_labels: bool = False) -> ImageData:
+def open_torchvision_data(kind: str, root: Path, show: DisplayOptions, *, fold_labels: bool = False) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
@@ -56,7 +65,7 @@ def torchvision_data(kind: str, root: Path, show: Show, *, fold_labels: bool = F
     lists them, and how they are shown. Torchvision itself turns no image, drops transparency and makes images of 16
     bits white, so that these are read from their files.
     """
-    with requires_extra("models", needed_for="A data set of torchvision"):
+    with require_extra("models", needed_for="A data set of torchvision"):
         from torchvision import datasets as library
     usable = dict(_usable(library))
     if kind not in library.__all__:
@@ -78,7 +87,7 @@ def torchvision_data(kind: str, root: Path, show: Show, *, fold_labels: bool = F
         _torchvision_image_set(opened, *known, show, part, classes)
         for opened, known, part in zip((train, val), labelled, ("train", "val"), strict=True)
     ]
-    return data_of(sets, fold_labels=fold_labels)
+    return build_image_data(sets, fold_labels=fold_labels)
 
 
 def _usable(library: ModuleType) -> Iterator[tuple[str, str]]:
@@ -102,11 +111,12 @@ def _opened(constructor: Any, root: Path, argument: str, values: tuple[Any, ...]
     kind = constructor.__name__
     for value in values:
         try:
-            with requires_extra("models", needed_for=f"The torchvision data set {kind}"), suppress(ValueError):
+            with require_extra("models", needed_for=f"The torchvision data set {kind}"), suppress(ValueError):
                 return constructor(str(root), **{argument: value})
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
+                f"The torchvision data set {kind} is not whole below {root} ({format_reason(error)}); put its files "
+                "there "
                 "first, for the zoo downloads no images."
             ) from error
     raise DataError(
@@ -147,10 +157,10 @@ def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
 
 
 def _torchvision_image_set(
-    opened: Any, labels: np.ndarray, files: list[str], show: Show, part: str, classes: tuple[str, ...]
+    opened: Any, labels: np.ndarray, files: list[str], show: DisplayOptions, part: str, classes: tuple[str, ...]
 ) -> ImageSet:
     names = list(map(str, range(len(labels))))
-    reading = files_reading(files, names, show) if files else Reading()
+    reading = inspect_image_files(files, names, show) if files else DecodingInfo()
     from_files = {int(number): files[int(number)] for number in reading.facts()}
     data = getattr(opened, "data", None)
     known, contents = np.zeros(0, "<u8"), None
@@ -161,9 +171,9 @@ def _torchvision_image_set(
         and np.asarray(data).dtype == np.uint8
     ):
         known = np.asarray(data)
-        contents = contents_of_pixels(known)
+        contents = hash_pixels(known)
     elif files:
-        contents = contents_of_files(files)
+        contents = hash_image_files(files)
         known = contents.astype("<u8")
     return ImageSet(
         name=show.image_set,
@@ -172,35 +182,37 @@ def _torchvision_image_set(
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(["torchvision", *classes, *names, labels.astype("<i8"), known], reading),
+        fingerprint=compute_fingerprint(["torchvision", *classes, *names, labels.astype("<i8"), known], reading),
         reading=reading,
         contents=contents,
     )
 
 
-def _read_torchvision(opened: Any, from_files: Mapping[int, str], show: Show, index: int) -> Image.Image:
+def _read_torchvision(opened: Any, from_files: Mapping[int, str], show: DisplayOptions, index: int) -> Image.Image:
     if index in from_files:
         return read_image(from_files[index], str(index), show).convert("RGB")  # as torchvision would
     return _decoded(lambda: opened[index][0], index, show)
 
 
-def _decoded(read: Any, index: int, show: Show) -> Image.Image:
+def _decoded(read: Any, index: int, show: DisplayOptions) -> Image.Image:
     """What a library reads, as everything else is shown."""
     show.allow_pixels()
     try:
         image = read()
     except DECODING_ERRORS as error:
-        raise CorruptImage.of(str(index), image_set=show.image_set, reason=reason_of(error)) from error
+        raise CorruptImage.of(str(index), image_set=show.image_set, reason=format_reason(error)) from error
     if image is None:
         raise CorruptImage.of(str(index), image_set=show.image_set, reason="there is none")
-    return as_shown(image, str(index), show)
+    return convert_opened_image(image, str(index), show)
 
 
 _ROWS_AT_A_TIME = 64
 _VAL_SPLITS = ("val", "valid", "validation", "test")
 
 
-def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
+def open_huggingface_data(
+    folder: Path, show: DisplayOptions, *, image: str | None, label: str | None, **division: Any
+) -> ImageData:
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
     One set is split by its column of parts, such as ``split``, or stratified by class. The image column is the one of
@@ -209,7 +221,7 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
     fingerprint is over labels, classes, the bytes of the images, and the kinds of values, scale and background of the
     images that are scaled or transparent.
     """
-    with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
+    with require_extra("images", needed_for="A data set of the Hugging Face library datasets"):
         import datasets as library
 
     if not folder.is_dir():
@@ -218,16 +230,18 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
         opened = library.load_from_disk(str(folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
+            f"{folder} holds no data set of the library datasets ({format_reason(error)}); expected what save_to_disk "
             "wrote."
         ) from error
     if label == "":
         parts = {"all": opened} if isinstance(opened, library.Dataset) else dict(opened)
-        return data_of([_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()])
+        return build_image_data(
+            [_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()]
+        )
     if isinstance(opened, library.Dataset):
         whole = _saved_image_set(opened, folder, "all", show, image, label)
         of_label = _column(opened, library.ClassLabel, label, "label_column", folder)
-        return data_of(in_parts(whole, _may_say_parts(opened, of_label)), **division)
+        return build_image_data(split_by_columns(whole, _may_say_parts(opened, of_label)), **division)
     second = next((split for split in _VAL_SPLITS if split in opened), None)
     if "train" not in opened or second is None:
         raise DataError(
@@ -235,7 +249,7 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
             f"{', '.join(_VAL_SPLITS)}."
         )
     parts = {"train": opened["train"], "val": opened[second]}
-    return data_of(
+    return build_image_data(
         [_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()], **division
     )
 
@@ -246,13 +260,13 @@ def _may_say_parts(opened: Any, label: str) -> dict[str, list[str]]:
     for column, kind in opened.features.items():
         if column != label and str(getattr(kind, "dtype", "")).startswith(("string", "large_string", "bool", "int")):
             names, cells = dict(enumerate(getattr(kind, "names", ()))), opened.with_format(None)[column]
-            if may_say_parts(column, [str(names.get(one, one)) for one in cells[:N_FIRST]]):
+            if can_name_parts(column, [str(names.get(one, one)) for one in cells[:N_FIRST]]):
                 found[column] = [str(names.get(one, one)) for one in cells[:]]
     return found
 
 
 def _saved_image_set(
-    opened: Any, folder: Path, split: str, show: Show, image: str | None, label: str | None
+    opened: Any, folder: Path, split: str, show: DisplayOptions, image: str | None, label: str | None
 ) -> ImageSet:
     import datasets as library
 
@@ -279,13 +293,13 @@ def _saved_image_set(
         return image["bytes"] if isinstance(image.get("bytes"), bytes) else repr(image or None).encode()
 
     if len(encoded) and (encoded[0][image_key] or {"bytes": b""})["bytes"] is None:  # each in a file
-        contents = contents_of_files([str(image.get("path")) for image in stored()])
+        contents = hash_image_files([str(image.get("path")) for image in stored()])
     else:
         files = [str(file["filename"]) for file in opened.cache_files]
-        contents = cached_contents(files, lambda: contents_of_bytes(map(bytes_of, stored())), what=image_key)
+        contents = load_file_contents(files, lambda: hash_encoded_images(map(bytes_of, stored())), what=image_key)
     if mode is not None:  # converted below, for the library makes 16 bits white and drops transparency
         column = column.cast_column(image_key, library.Image())
-    reading = reading_of(
+    reading = inspect_opened_images(
         names, partial(_opened_image, column.with_format("arrow"), image_key), show, turned_by="datasets"
     )
     by_zoo = set(map(int, reading.not_by_pillow()))
@@ -296,7 +310,7 @@ def _saved_image_set(
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(
+        fingerprint=compute_fingerprint(
             ["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")], reading
         ),
         reading=reading,
@@ -330,7 +344,7 @@ def _opened_image(opened: Any, column: str, index: int, scale: Scale | None = No
 
 
 def _read_saved(
-    opened: Any, column: str, show: Show, mode: str | None, by_zoo: Collection[int], index: int
+    opened: Any, column: str, show: DisplayOptions, mode: str | None, by_zoo: Collection[int], index: int
 ) -> Image.Image:
     def read() -> Any:
         if index not in by_zoo:
@@ -355,7 +369,7 @@ def digits() -> ImageSet:
     ----------
     E. Alpaydin and C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI (its test part).
     """
-    with requires_extra("evaluate", needed_for="The handwritten digits"):
+    with require_extra("evaluate", needed_for="The handwritten digits"):
         from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -374,4 +388,4 @@ def digits_data(*, val_share: float = DIGITS_VAL_SHARE, seed: int = 0) -> ImageD
     Writers are not named in the data, so that both parts may have digits of the same hand. Another ``val_share`` (of
     each class, between 0 and 1) or ``seed`` is another split, whose numbers are not comparable.
     """
-    return stratified_split(digits(), val_share=val_share, seed=seed)
+    return split_stratified(digits(), val_share=val_share, seed=seed)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage, counted, spanned
-from .imagefiles import DICOM, Spread, find_range, left_out_note, pick_evenly, say_number
+from ..errors import CorruptImage, format_count, format_range
+from .image_files import DICOM, ValueStatistics, describe_left_out_files, find_range, format_decimal, pick_evenly
 from .rgb import DROP, WHITE, Scale
 
 if TYPE_CHECKING:
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 _FEW_LEVELS = 128  # of the 256 grey levels: with fewer, a scale is advised
 
 
-def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
+def describe_decoding(image_sets: Iterable[ImageSet]) -> list[str]:
     """Sentences for users on how the images of some sets are read."""
     readings = [images.reading for images in image_sets]
     stored = [one for reading in readings for one in reading.stored.values()]
     notes = []
     if turned := Counter(one.orientation for one in stored if one.orientation > 1):
         by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
-        notes.append(f"{counted(turned.total(), 'image was', 'images were')} turned upright, as EXIF says ({by})")
+        notes.append(f"{format_count(turned.total(), 'image was', 'images were')} turned upright, as EXIF says ({by})")
     scale = next((reading.scale for reading in readings if reading.scale is not None), None)
     for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
         spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
         notes.append(_on_values(kind, n, list(spreads.values()), scale))
     if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
-        some = counted(len(framed), "image has", "images have")
+        some = format_count(len(framed), "image has", "images have")
         notes.append(f"{some} several frames, such as {framed[0]!r}; the first is shown")
     for remark, n in Counter(one.remark for one in stored if one.remark).items():
         notes.append(f"{n:,} image{'s' * (n > 1)} {remark}")
@@ -41,11 +41,11 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
         notes.append(f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})")
     folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
     left_out = sum(map(Counter, folders.values()), Counter[str]())
-    notes += filter(None, [left_out_note(left_out)])
+    notes += filter(None, [describe_left_out_files(left_out)])
     return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
 
 
-def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
+def _on_values(kind: str, n: int, spreads: Sequence[ValueStatistics], scale: Scale | None) -> str:
     looked = sum(one.n_images for one in spreads)
     if kind == DICOM and scale is None:
         without = looked - sum(one.n_windows for one in spreads)
@@ -58,7 +58,7 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     ends = scale or find_range(kind)
     assert ends is not None  # or they were refused
     what = "DICOM images" if kind == DICOM else f"images of {kind}"
-    note = f"{n:,} {what} are shown with {say_number(ends[0])} as black and {say_number(ends[1])} as white"
+    note = f"{n:,} {what} are shown with {format_decimal(ends[0])} as black and {format_decimal(ends[1])} as white"
     if scale is not None:
         return f"{note}, as --scale says"
     if not spreads:  # of colours in DICOM
@@ -76,13 +76,15 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     elif last - first < 0.5 * (high - low):  # a few values are far from the others
         proposed = first, last
     return (
-        f"{note}; {looked} that were looked at hold {spanned(say_number(low), say_number(high))}, of which nearly all "
-        f"become {n_levels} of 256 shades: --scale {say_number(proposed[0])},{say_number(proposed[1])} would use all "
+        f"{note}; {looked} that were looked at hold {format_range(format_decimal(low), format_decimal(high))}, of "
+        "which nearly all "
+        f"become {n_levels} of 256 shades: --scale {format_decimal(proposed[0])},{format_decimal(proposed[1])} would "
+        "use all "
         "of them"
     )
 
 
-def size_notes(images: ImageSet, *, encoder: str, px: int) -> list[str]:
+def describe_small_images(images: ImageSet, *, encoder: str, px: int) -> list[str]:
     """A sentence where images are much smaller than the ``px`` on a side that an encoder takes, by a sample of them."""
     sides = []
     for i in pick_evenly(range(len(images))):

@@ -11,20 +11,31 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import DataError
-from ..optional import requires_extra
-from .imagefiles import Show, reason_of
+from ..optional import require_extra
+from .image_files import DisplayOptions, format_reason
 from .images import NO_LABEL, ImageData
 from .labels import add_notes
-from .parts import N_FIRST, may_say_parts
-from .shards import EncodedImages, Index, Shard, ShardStream, found_parts, index_shards, list_names, make_image_data
-from .tables import LABEL_NAMES, like_group
+from .shards import (
+    EncodedImages,
+    ImageShard,
+    ImageShardIndex,
+    ShardStream,
+    build_shard_indexes,
+    find_shards,
+    list_names,
+    make_image_data,
+)
+from .split_names import N_FIRST, can_name_parts
+from .tables import LABEL_NAMES, find_group_column
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
 
 
-def parquet_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
-    """Images of parquet files: ``text`` names them as :func:`found_parts` says.
+def open_parquet_data(
+    text: str, show: DisplayOptions, *, image: str | None, label: str | None, **division: Any
+) -> ImageData:
+    """Images of parquet files: ``text`` names them as :func:`find_shards` says.
 
     The image column holds encoded images, as binary or as a struct with ``bytes``, or, where these are None, the
     ``path`` of a file, absolute or below the folder of the parquet file. It is the one that the metadata of
@@ -33,13 +44,15 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     whole numbers (of any type), with the names of classes that the metadata give; with ``label`` "" all images are
     read without one. Images are read by row groups.
     """
-    with requires_extra("images", needed_for="An image set in parquet files"):
+    with require_extra("images", needed_for="An image set in parquet files"):
         import pyarrow.parquet  # noqa: F401
-    parts, notes = found_parts(text, (".parquet",), is_whole=label == "")
-    indexes = index_shards(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
+    parts, notes = find_shards(text, (".parquet",), is_whole=label == "")
+    indexes = build_shard_indexes(
+        parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}"
+    )
     columns: dict[str, list[str]] = {}
     with _parquet(next(iter(parts.values()))[0]) as file:
-        group = like_group(file.schema_arrow.names)
+        group = find_group_column(file.schema_arrow.names)
     said = f"images with the same {group!r} may be on both sides; a table with --group keeps them together"
     notes += [said] * (group is not None and label != "")
     for number, shard in enumerate(parts.get("all", ()) if label != "" else ()):
@@ -52,7 +65,7 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
                 values += _texts(file, file.read(columns=[column], use_threads=False), column)
 
     def rows(*arguments: Any) -> EncodedImages:
-        return _Rows(*arguments, image_column=image)
+        return _ParquetImages(*arguments, image_column=image)
 
     data = make_image_data(parts, indexes, rows, "parquet", show, columns, division)
     return add_notes(data, notes)
@@ -65,7 +78,7 @@ def _may_say_parts(file: Any, label: str) -> list[str]:
     plain = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_dictionary)
     names = [one.name for one in file.schema_arrow if one.name != label and any(fits(one.type) for fits in plain)]
     first = next(file.iter_batches(N_FIRST, columns=names, use_threads=False)) if names else None
-    return [one for one in names if may_say_parts(one, _texts(file, first, one))]
+    return [one for one in names if can_name_parts(one, _texts(file, first, one))]
 
 
 def _texts(file: Any, rows: Any, column: str) -> list[str]:
@@ -74,10 +87,12 @@ def _texts(file: Any, rows: Any, column: str) -> list[str]:
     return [str(names.get(value, value)) for value in rows[column].to_pylist()]
 
 
-class _Rows(EncodedImages):
+class _ParquetImages(EncodedImages):
     """Images of parquet files; each thread keeps the row group that it read last."""
 
-    def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any, image_column: str | None) -> None:
+    def __init__(
+        self, shards: Sequence[ImageShard], indexes: Sequence[ImageShardIndex], *rest: Any, image_column: str | None
+    ) -> None:
         super().__init__(shards, indexes, *rest)
         self.image_column = image_column
         self.blocks = [np.cumsum([0, *index.blocks]) for index in indexes]  # first row of each row group
@@ -96,12 +111,12 @@ class _Rows(EncodedImages):
         return _bytes_of(self.kept.held[row], self.shards[of])[0] if row < len(self.kept.held) else b""
 
 
-def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str | None) -> Index:
+def _look_in_parquet(shard: ImageShard, wanted_image: str | None, wanted_label: str | None) -> ImageShardIndex:
     """Reads a file from its beginning to its end."""
     with _parquet(shard) as file:
         image = _image_column(file.schema_arrow, wanted_image, shard)
         label = "" if wanted_label == "" else _label_column(file.schema_arrow, wanted_label, shard)
-        index = Index(classes=_features(file.schema_arrow).get(label, {}).get("names"))
+        index = ImageShardIndex(classes=_features(file.schema_arrow).get(label, {}).get("names"))
         for block in range(file.num_row_groups):
             rows = _rows(file, block, *filter(None, (image, label)))
             index.blocks.append(len(rows))
@@ -118,7 +133,7 @@ def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str |
 
 
 @contextmanager
-def _parquet(shard: Shard) -> Iterator[Any]:
+def _parquet(shard: ImageShard) -> Iterator[Any]:
     """A parquet file; what is wrong with it becomes a sentence that names it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -132,7 +147,8 @@ def _parquet(shard: Shard) -> Iterator[Any]:
         if shard.place.states().get(shard.file) != (shard.size, shard.state):
             what = "has changed since the image set was opened"
         raise DataError(
-            f"The parquet file {shard.shown} {what} ({reason_of(error)}); put it there again, or open the set again."
+            f"The parquet file {shard.shown} {what} ({format_reason(error)}); put it there again, or open the set "
+            "again."
         ) from error
 
 
@@ -145,7 +161,7 @@ def _rows(file: Any, block: int, *columns: str) -> Any:
     return file.read_row_group(block, columns=list(dict.fromkeys(columns)), use_threads=False)
 
 
-def _bytes_of(stored: Any, shard: Shard) -> tuple[bytes, str]:
+def _bytes_of(stored: Any, shard: ImageShard) -> tuple[bytes, str]:
     """The encoded image of a cell, and the file that it is in if the cell has its path alone.
 
     Nothing if there is none, which is refused when it is asked for.
@@ -164,11 +180,11 @@ def _bytes_of(stored: Any, shard: Shard) -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         raise DataError(
             f"A row of {shard.shown} has no bytes of its image, only the path {path!r}, which cannot be read "
-            f"({reason_of(error)}); expected a file there, or the encoded image in the column."
+            f"({format_reason(error)}); expected a file there, or the encoded image in the column."
         ) from error
 
 
-def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
+def _image_column(schema: Any, wanted: str | None, shard: ImageShard) -> str:
     from pyarrow import types
 
     def holds_images(kind: Any) -> bool:
@@ -182,7 +198,7 @@ def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
     return _the_column(said or fitting, fitting, wanted, schema, shard, "encoded images, binary or a struct with bytes")
 
 
-def _label_column(schema: Any, wanted: str | None, shard: Shard) -> str:
+def _label_column(schema: Any, wanted: str | None, shard: ImageShard) -> str:
     from pyarrow import types
 
     def holds_labels(kind: Any) -> bool:
@@ -197,7 +213,9 @@ def _label_column(schema: Any, wanted: str | None, shard: Shard) -> str:
     return _the_column(usual, fitting, wanted, schema, shard, what)
 
 
-def _the_column(usual: list[str], fitting: list[str], wanted: str | None, schema: Any, shard: Shard, what: str) -> str:
+def _the_column(
+    usual: list[str], fitting: list[str], wanted: str | None, schema: Any, shard: ImageShard, what: str
+) -> str:
     """The one column that is usual for something, or the wanted one of those that fit."""
     found = usual if wanted is None else [name for name in fitting if name == wanted]
     if len(found) == 1:

@@ -4,7 +4,7 @@ Cards only name augmentations. Most methods share one family of them and differ 
 (arXiv:2002.05709, Appendix A) introduced it; ``BYOL`` (arXiv:2006.07733, Appendix B) made colours weaker and the two
 views unlike: every first view is blurred and no first view solarised, one second view in ten is blurred and one in five
 solarised. A tuple of two probabilities says that: views take its items in turn. A method of which nothing is known gets
-the defaults of :class:`Strengths`.
+the defaults of :class:`AugmentationStrengths`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYOL = "BYOL, arXiv:2006.07733, Appendix B"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Masking:
+class PatchMasking:
     """Which patches are hidden.
 
     "random" ones; those in "blocks", rectangles until the share is hidden (BEiT); or all but a "context" as in I-JEPA:
@@ -34,7 +34,7 @@ class Masking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strengths:
+class AugmentationStrengths:
     """Parameters of augmentations; only those of the augmentations in a recipe matter."""
 
     source: str = "the standard strengths of SimCLR and BYOL"
@@ -54,27 +54,27 @@ class Strengths:
     policy_probability: float = 1.0  # of a view
     photometric_probability: float = 0.66
     erasing_probability: float = 0.25
-    masking: Masking = Masking()
+    masking: PatchMasking = PatchMasking()
     resizes_first: bool = False  # crops are taken after the resize and centre crop of the encoder's preprocessing
 
 
-_SIMCLR = Strengths(source="SimCLR, arXiv:2002.05709, Appendix A", jitter=(0.8, 0.8, 0.8, 0.2))
-_ASYMMETRIC = Strengths(source=_BYOL, blur_probability=(1.0, 0.1), solarize_probability=(0.0, 0.2))
-_MOCO2 = Strengths(
+_SIMCLR = AugmentationStrengths(source="SimCLR, arXiv:2002.05709, Appendix A", jitter=(0.8, 0.8, 0.8, 0.2))
+_ASYMMETRIC = AugmentationStrengths(source=_BYOL, blur_probability=(1.0, 0.1), solarize_probability=(0.0, 0.2))
+_MOCO2 = AugmentationStrengths(
     source="MoCo v2, arXiv:2003.04297", crop_scale=(0.2, 1.0), interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1)
 )
 _NPID = replace(_MOCO2, source="instance discrimination, arXiv:1805.01978", jitter=(0.4,) * 4, jitter_probability=1.0)
 _SWAV = replace(_SIMCLR, source="SwAV, arXiv:2006.09882, and its code", interpolation="bilinear")
-_DEEPCLUSTER = Strengths(
+_DEEPCLUSTER = AugmentationStrengths(
     source="the configurations of MMSelfSup",
     interpolation="bilinear",
     jitter=(0.4, 0.4, 1.0, 0.5),
     jitter_probability=1.0,
 )
-_VICREG = Strengths(source="VICReg, arXiv:2105.04906, Appendix C.1", solarize_probability=(0.1,))
+_VICREG = AugmentationStrengths(source="VICReg, arXiv:2105.04906, Appendix C.1", solarize_probability=(0.1,))
 _DINO = replace(_ASYMMETRIC, source="DINO, arXiv:2104.14294, and its released runs", crop_scale=(0.25, 1.0))
-_BLOCKS = Masking(kind="blocks", share=0.3, probability=0.5)
-_CLIP = Strengths(source="the code of OpenCLIP", crop_scale=(0.9, 1.0))
+_BLOCKS = PatchMasking(kind="blocks", share=0.3, probability=0.5)
+_CLIP = AugmentationStrengths(source="the code of OpenCLIP", crop_scale=(0.9, 1.0))
 
 BY_OBJECTIVE = {
     "simclr": _SIMCLR,
@@ -97,34 +97,36 @@ BY_OBJECTIVE = {
         _DINO, source="Mugs, arXiv:2203.14415, and its code; masking as iBOT",
         policy_probability=0.5, erasing_probability=0.125, masking=_BLOCKS,
     ),
-    "msn": Strengths(
+    "msn": AugmentationStrengths(
         source="MSN, arXiv:2204.07141, and its configuration for a ViT-S/16", crop_scale=(0.3, 1.0),
-        interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1), masking=Masking(share=0.15),
+        interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1), masking=PatchMasking(share=0.15),
     ),
-    "mae": Strengths(source="MAE, arXiv:2111.06377, Table 8", crop_scale=(0.2, 1.0), masking=Masking(share=0.75)),
-    "beit": Strengths(
+    "mae": AugmentationStrengths(
+        source="MAE, arXiv:2111.06377, Table 8", crop_scale=(0.2, 1.0), masking=PatchMasking(share=0.75)
+    ),
+    "beit": AugmentationStrengths(
         source="BEiT, arXiv:2106.08254, Appendix", jitter=(0.4, 0.4, 0.4, 0.0), jitter_probability=1.0,
-        masking=Masking(kind="blocks", share=0.4),
+        masking=PatchMasking(kind="blocks", share=0.4),
     ),
-    "data2vec": Strengths(
+    "data2vec": AugmentationStrengths(
         source="data2vec, arXiv:2202.03555, section 4.1", jitter=(0.4, 0.4, 0.4, 0.0), jitter_probability=1.0,
-        masking=Masking(kind="blocks", share=0.6),
+        masking=PatchMasking(kind="blocks", share=0.6),
     ),
-    "ijepa": Strengths(
+    "ijepa": AugmentationStrengths(
         source="I-JEPA, arXiv:2301.08243, Appendix A", crop_scale=(0.3, 1.0), interpolation="bilinear",
-        masking=Masking(kind="context"),
+        masking=PatchMasking(kind="context"),
     ),
-    "pirl": Strengths(  # what it calls photometric solarises among other things
+    "pirl": AugmentationStrengths(  # what it calls photometric solarises among other things
         source="PIRL in VISSL", interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.2), jitter_probability=1.0,
         solarize_probability=(0.0,),
     ),
     "clip": _CLIP,
     "clip+eb": _CLIP,
 }  # fmt: skip
-"""By ``card.objective.name``; :func:`strengths_for` has the versions and families that differ."""
+"""By ``card.objective.name``; :func:`get_strengths` has the versions and families that differ."""
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
-_POCKET = Strengths(
+_POCKET = AugmentationStrengths(
     source="scripts/train_pocket_views.py",
     interpolation="bilinear",
     jitter=(0.5,) * 4,
@@ -132,7 +134,7 @@ _POCKET = Strengths(
     gray_probability=0.3,
     blur_probability=(0.3,),
     blur_sigma_px=(1.0, 1.0),
-    masking=Masking(share=0.6),
+    masking=PatchMasking(share=0.6),
     resizes_first=True,
 )
 _POCKET_SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}
@@ -141,16 +143,16 @@ _PYCONTRAST = replace(
 )
 
 
-def strengths_for(card: EncoderCard) -> Strengths:
+def get_strengths(card: EncoderCard) -> AugmentationStrengths:
     """The strengths of an encoder's augmentations, as far as they are published.
 
-    >>> from zoo.cards.catalogue import catalogue
-    >>> strengths_for(catalogue()["simclr_rn50"]).jitter
+    >>> from zoo.cards.catalogue import load_catalogue
+    >>> get_strengths(load_catalogue()["simclr_rn50"]).jitter
     (0.8, 0.8, 0.8, 0.2)
     """
     name, version = card.objective.name, card.objective.version
     if name in (NOT_PUBLISHED, NOT_RECORDED):  # such as a registered one, whose family is that of its template
-        return Strengths()
+        return AugmentationStrengths()
     if card.family == "pocket":
         smallest = _POCKET_SMALLEST_CROP.get(str(card.pretraining.dataset), 0.4)
         return replace(_POCKET, crop_scale=(smallest, 1.0))
@@ -164,7 +166,7 @@ def strengths_for(card: EncoderCard) -> Strengths:
         return _DEEPCLUSTER
     if name == "dino" and card.architecture.family == "resnet":
         return replace(_DINO, crop_scale=(0.14, 1.0))
-    strengths = BY_OBJECTIVE.get(str(name), Strengths())
+    strengths = BY_OBJECTIVE.get(str(name), AugmentationStrengths())
     if name in _LARGE_BESIDE_SMALL and "+" in str(card.pretraining.views):
         return replace(strengths, crop_scale=(0.14, 1.0))
     return strengths
@@ -191,7 +193,7 @@ _VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class AugmentationRecipe:
     """How views of an image are made.
 
     Views of another recipe, as :func:`dataclasses.replace` makes it, are other images, with another fingerprint.
@@ -199,7 +201,7 @@ class Recipe:
 
     encoder: str  # id
     augmentations: tuple[str, ...]  # of WORDS, in their order
-    strengths: Strengths
+    strengths: AugmentationStrengths
     size_px: int  # side of a view
     resize_px: int  # of the encoder's preprocessing, where there is no crop, or before it
     resize_interpolation: str  # likewise
@@ -236,20 +238,20 @@ class Recipe:
         return tuple(notes)
 
 
-def recipe_of(card: EncoderCard, *, recipe: str | None = None) -> Recipe:
+def build_recipe(card: EncoderCard, *, recipe: str | None = None) -> AugmentationRecipe:
     """How the training images of an encoder were augmented.
 
     Augmentations, sizes of image and patch and the mean colour are the card's; ``recipe`` names other augmentations,
     with commas between them ("crop,flip,color"). Crops have their full size; what views cannot show, such as jigsaw or
     the small crops beside the large ones, is in ``left_out`` and ``notes``. A card without augmentations is refused.
 
-    >>> from zoo.cards.catalogue import catalogue
-    >>> recipe_of(catalogue()["mae_vitB16"]).augmentations
+    >>> from zoo.cards.catalogue import load_catalogue
+    >>> build_recipe(load_catalogue()["mae_vitB16"]).augmentations
     ('crop', 'masking')
-    >>> recipe_of(catalogue()["mae_vitB16"], recipe="color, crop").augmentations
+    >>> build_recipe(load_catalogue()["mae_vitB16"], recipe="color, crop").augmentations
     ('crop', 'color')
     """
-    strengths = strengths_for(card)
+    strengths = get_strengths(card)
     left_out: list[tuple[str, str]] = []
     if recipe is None:
         named = _of_card(card)
@@ -266,7 +268,7 @@ def recipe_of(card: EncoderCard, *, recipe: str | None = None) -> Recipe:
     about = card.preprocess
     size_px = _size_px(card)
     patch_px = card.architecture.patch_size_px
-    return Recipe(
+    return AugmentationRecipe(
         encoder=card.id,
         augmentations=made,
         strengths=strengths,

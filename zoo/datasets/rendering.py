@@ -19,11 +19,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..errors import DataError
-from ..optional import requires_extra
-from .images import ImageData, ImageSet, LazyImages, digest
-from .subsets import checked_seed, is_whole, normal_noise, uniform_draws
+from ..optional import require_extra
+from .images import ImageData, ImageSet, LazyImages, compute_digest
+from .subsets import check_seed, draw_normal_noise, draw_uniform, is_whole
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
@@ -117,7 +117,7 @@ Primitive = HalfSpace | Ball | Tube | Cone
 
 
 @dataclass(frozen=True)
-class Piece:
+class ConvexIntersection:
     """The intersection of convex primitives."""
 
     parts: tuple[Primitive, ...]
@@ -170,15 +170,16 @@ class Torus:
         return t, normals
 
 
-Solid = tuple[Piece | Torus, ...]
+Solid = tuple[ConvexIntersection | Torus, ...]
 
 
-def first_hits(solid: Solid, origins: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def compute_first_hits(solid: Solid, origins: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distance (n,) along each ray from an origin (n, 3) to a solid, and the outward unit normals (n, 3) there.
 
     Where a ray misses, the distance is infinite and the normal zero.
 
-    >>> t, normals = first_hits((Piece((Ball(1.0),)),), np.array([[0.0, 0.6, 5.0]]), np.array([0.0, 0.0, -1.0]))
+    >>> ball = ConvexIntersection((Ball(1.0),))
+    >>> t, normals = compute_first_hits((ball,), np.array([[0.0, 0.6, 5.0]]), np.array([0.0, 0.0, -1.0]))
     >>> t.round(12).tolist(), normals.round(12).tolist()
     ([4.2], [[0.0, 0.6, 0.8]])
     """
@@ -190,13 +191,13 @@ def first_hits(solid: Solid, origins: np.ndarray, direction: np.ndarray) -> tupl
     return t, normals
 
 
-def box(low: Vector, high: Vector) -> Piece:
+def make_box(low: Vector, high: Vector) -> ConvexIntersection:
     """The box between two corners."""
     axes: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     sides = []
     for (x, y, z), least, most in zip(axes, low, high, strict=True):
         sides += [HalfSpace((x, y, z), most), HalfSpace((0 - x, 0 - y, 0 - z), -least)]  # no -0
-    return Piece(tuple(sides))
+    return ConvexIntersection(tuple(sides))
 
 
 def _quadratic_spans(a: float, b: np.ndarray, c: np.ndarray) -> Spans:
@@ -217,37 +218,39 @@ def _capped(low: float, high: float) -> tuple[HalfSpace, HalfSpace]:
     return HalfSpace((0.0, 0.0, 1.0), high), HalfSpace((0.0, 0.0, -1.0), -low)
 
 
-def _pyramid(apex: float, base: float, half_width: float) -> Piece:
+def _pyramid(apex: float, base: float, half_width: float) -> ConvexIntersection:
     height = apex - base
     length = float(np.hypot(height, half_width))
     out, up = height / length, half_width / length  # the normal of a side leans upwards
     sides = ((out, 0.0), (-out, 0.0), (0.0, out), (0.0, -out))
-    return Piece((*(HalfSpace((x, y, up), up * apex) for x, y in sides), HalfSpace((0.0, 0.0, -1.0), -base)))
+    return ConvexIntersection(
+        (*(HalfSpace((x, y, up), up * apex) for x, y in sides), HalfSpace((0.0, 0.0, -1.0), -base))
+    )
 
 
 SHAPES: dict[str, Solid] = {  # within REACH of the origin, sized to look about equally big
-    "sphere": (Piece((Ball(0.82),)),),
-    "cube": (box((-0.66, -0.66, -0.66), (0.66, 0.66, 0.66)),),
+    "sphere": (ConvexIntersection((Ball(0.82),)),),
+    "cube": (make_box((-0.66, -0.66, -0.66), (0.66, 0.66, 0.66)),),
     "torus": (Torus(0.72, 0.3),),
-    "cone": (Piece((Cone(0.95, 0.85 / 1.65), *_capped(-0.7, 2.0))),),
+    "cone": (ConvexIntersection((Cone(0.95, 0.85 / 1.65), *_capped(-0.7, 2.0))),),
     "cross": (
-        box((-1.0, -0.3, -0.3), (1.0, 0.3, 0.3)),
-        box((-0.3, -1.0, -0.3), (0.3, 1.0, 0.3)),
-        box((-0.3, -0.3, -1.0), (0.3, 0.3, 1.0)),
+        make_box((-1.0, -0.3, -0.3), (1.0, 0.3, 0.3)),
+        make_box((-0.3, -1.0, -0.3), (0.3, 1.0, 0.3)),
+        make_box((-0.3, -0.3, -1.0), (0.3, 0.3, 1.0)),
     ),
-    "cylinder": (Piece((Tube(0.56), *_capped(-0.82, 0.82))),),
+    "cylinder": (ConvexIntersection((Tube(0.56), *_capped(-0.82, 0.82))),),
     "pyramid": (_pyramid(0.95, -0.6, 0.72),),
     "dumbbell": (
-        Piece((Ball(0.5, (0.0, 0.0, 0.6)),)),
-        Piece((Ball(0.5, (0.0, 0.0, -0.6)),)),
-        Piece((Tube(0.22), *_capped(-0.6, 0.6))),
+        ConvexIntersection((Ball(0.5, (0.0, 0.0, 0.6)),)),
+        ConvexIntersection((Ball(0.5, (0.0, 0.0, -0.6)),)),
+        ConvexIntersection((Tube(0.22), *_capped(-0.6, 0.6))),
     ),
     "steps": (
-        box((-0.75, -0.6, -0.7), (0.75, 0.6, -0.25)),
-        box((-0.75, -0.6, -0.25), (0.25, 0.6, 0.2)),
-        box((-0.75, -0.6, 0.2), (-0.25, 0.6, 0.65)),
+        make_box((-0.75, -0.6, -0.7), (0.75, 0.6, -0.25)),
+        make_box((-0.75, -0.6, -0.25), (0.25, 0.6, 0.2)),
+        make_box((-0.75, -0.6, 0.2), (-0.25, 0.6, 0.65)),
     ),
-    "dome": (Piece((Ball(1.0, (0.0, 0.0, -0.45)), *_capped(-0.45, 2.0))),),
+    "dome": (ConvexIntersection((Ball(1.0, (0.0, 0.0, -0.45)), *_capped(-0.45, 2.0))),),
 }
 REACH = 1.25
 TEXTURES = ("stripes", "checks", "dots", "sectors", "zigzag", "blotches")
@@ -287,7 +290,7 @@ class Scene:
 
 def draw_scene(class_number: int, key: tuple[int, ...]) -> Scene:
     """The scene of a key: always the same, and with the same nuisances whatever the class."""
-    u = uniform_draws(key, 48)
+    u = draw_uniform(key, 48)
     shape, texture = _PAIRS[class_number]
 
     def between(number: int, low: float, high: float) -> float:
@@ -324,7 +327,7 @@ def draw_scene(class_number: int, key: tuple[int, ...]) -> Scene:
     )
 
 
-def texture_on(scene: Scene, points: np.ndarray) -> np.ndarray:
+def evaluate_texture(scene: Scene, points: np.ndarray) -> np.ndarray:
     """Where the texture of a scene is on, bool (n,), at points (n, 3) in the axes of the shape; about half is on."""
     p = points / scene.texture_scale
     x, y, z = p.T
@@ -343,7 +346,7 @@ def texture_on(scene: Scene, points: np.ndarray) -> np.ndarray:
         turned = p @ _rotation(spin=0.5, lean=_LATTICE_LEAN, roll=0.7)
         cells = (turned / 0.56 + scene.texture_phase / (2 * np.pi)) % 1 - 0.5
         return np.asarray((cells**2).sum(axis=1) < 0.44**2)
-    waves = uniform_draws((*scene.key, 1), 24).reshape(8, 3)  # blotches: waves of one length in all directions
+    waves = draw_uniform((*scene.key, 1), 24).reshape(8, 3)  # blotches: waves of one length in all directions
     heights, turns = 2 * waves[:, 0] - 1, 2 * np.pi * waves[:, 1]
     flat = np.sqrt(1 - heights**2)
     directions = np.stack([flat * np.cos(turns), flat * np.sin(turns), heights])  # (3, 8), unit vectors
@@ -404,11 +407,11 @@ def render(scene: Scene, size_px: int) -> np.ndarray:
     shaded = albedo * (scene.ambient + (1 - scene.ambient) * light)[:, None]
     blocks = shaded.reshape(size_px, _SUPERSAMPLING, size_px, _SUPERSAMPLING, 3)
     image = blocks.mean(axis=(1, 3))  # (size_px, size_px, 3)
-    image += scene.noise * normal_noise((*scene.key, 2), image.shape)
+    image += scene.noise * draw_normal_noise((*scene.key, 2), image.shape)
     return np.asarray(np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8))
 
 
-def geometry_of(scene: Scene, size_px: int) -> Geometry:
+def compute_geometry(scene: Scene, size_px: int) -> Geometry:
     """Exact depth and normals of a scene at the centres of the pixels."""
     points, normals, layer = _look(scene, size_px)
     grid = (size_px, size_px)
@@ -431,7 +434,7 @@ def _look(scene: Scene, n: int) -> View:
     from_centre = points[:, :2] - np.asarray(scene.centre)
     near = np.flatnonzero((from_centre**2).sum(axis=1) < (REACH * scene.size) ** 2)
     origins = np.pad(from_centre[near], ((0, 0), (0, 1))) @ scene.rotation / scene.size  # in the axes of the shape
-    t, towards = first_hits(SHAPES[scene.shape], origins, -scene.rotation[2])  # the camera looks along -z
+    t, towards = compute_first_hits(SHAPES[scene.shape], origins, -scene.rotation[2])  # the camera looks along -z
     hit = np.isfinite(t)
     seen = near[hit]
     points[seen, 2] = -scene.size * t[hit]
@@ -456,7 +459,7 @@ def _albedo(scene: Scene, points: np.ndarray, layer: np.ndarray) -> np.ndarray:
     on_object = layer == OBJECT
     centre = np.array([*scene.centre, 0.0])
     seen = (points[on_object] - centre) @ scene.rotation / scene.size  # in the axes of the shape
-    albedo[on_object] = np.where(texture_on(scene, seen)[:, None], scene.colours[0], scene.colours[1])
+    albedo[on_object] = np.where(evaluate_texture(scene, seen)[:, None], scene.colours[0], scene.colours[1])
     albedo[layer == BAR] = scene.bar_colour
     return np.asarray(albedo)
 
@@ -471,7 +474,9 @@ CACHE_BYTES = 1 << 27
 """Largest size of a cache of computed arrays, for the next reader of the same images; 40,000 images of 32 px."""
 
 
-def cached_array(cache: dict[Hashable, np.ndarray], key: Hashable, compute: Callable[[], np.ndarray]) -> np.ndarray:
+def load_cached_array(
+    cache: dict[Hashable, np.ndarray], key: Hashable, compute: Callable[[], np.ndarray]
+) -> np.ndarray:
     """A read-only array of the cache, computed where it is missing, and stored while the cache is not full."""
     array = cache.get(key)
     if array is None:
@@ -483,7 +488,7 @@ def cached_array(cache: dict[Hashable, np.ndarray], key: Hashable, compute: Call
 
 
 @dataclass(frozen=True)
-class Renderer:
+class ShapesRenderer:
     """Renders the images of one split by their numbers."""
 
     seed: int
@@ -496,7 +501,7 @@ class Renderer:
 
     def pixels(self, number: int) -> np.ndarray:
         """Uint8 (size_px, size_px, 3), read-only."""
-        return cached_array(_rendered, (self, number), lambda: render(self.scene(number), self.size_px))
+        return load_cached_array(_rendered, (self, number), lambda: render(self.scene(number), self.size_px))
 
     def scene(self, number: int) -> Scene:
         return draw_scene(number % self.n_classes, (self.seed, _SPLITS[self.split], number, 0))
@@ -529,7 +534,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
     >>> data.train.classes[:2], len(data.val), data.train[0][0].size
     (('stripes sphere', 'stripes cube'), 20, (16, 16))
     """
-    checked_seed(seed)
+    check_seed(seed)
     for what, value, allowed in (("classes", classes, range(2, len(CLASSES) + 1)), ("size_px", size_px, _SIZES_PX)):
         if value not in allowed:
             raise DataError(
@@ -543,7 +548,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
                 f"The rendered image set was asked for with {split}={n!r} images of {classes} classes; expected at "
                 f"least one a class, {split}={classes} or more."
             )
-    parts = {split: _image_set(Renderer(int(seed), split, classes, size_px), n) for split, n in counts.items()}
+    parts = {split: _image_set(ShapesRenderer(int(seed), split, classes, size_px), n) for split, n in counts.items()}
     return ImageData(name=parts["train"].name, train=parts["train"], val=parts["val"])
 
 
@@ -553,14 +558,14 @@ def geometry(images: ImageSet, index: int) -> Geometry:
     >>> geometry(shapes(train=20, val=20).train, 3).normals.shape
     (32, 32, 3)
     """
-    renderer, numbers = rendered(images)
-    return geometry_of(renderer.scene(int(numbers[index])), renderer.size_px)
+    renderer, numbers = get_renderer(images)
+    return compute_geometry(renderer.scene(int(numbers[index])), renderer.size_px)
 
 
-def rendered(images: ImageSet) -> tuple[Renderer, np.ndarray]:
+def get_renderer(images: ImageSet) -> tuple[ShapesRenderer, np.ndarray]:
     """The renderer of a rendered set, and the numbers of its images, (n,); any other set is refused."""
     lazy = images.images
-    if not isinstance(lazy, LazyImages) or not isinstance(lazy.read, Renderer):
+    if not isinstance(lazy, LazyImages) or not isinstance(lazy.read, ShapesRenderer):
         raise DataError(
             f"Depth and normals of {images.name!r} were asked for, and only the rendered set 'shapes' computes them; "
             "expected images of zoo.datasets.shapes."
@@ -568,7 +573,7 @@ def rendered(images: ImageSet) -> tuple[Renderer, np.ndarray]:
     return lazy.read, lazy.indices
 
 
-def _image_set(renderer: Renderer, n: int) -> ImageSet:
+def _image_set(renderer: ShapesRenderer, n: int) -> ImageSet:
     numbers = np.arange(n)
     # other classes or another size make another data set, with another name in results; another seed does not
     name = f"shapes-{renderer.n_classes}-classes-{renderer.size_px}px"
@@ -580,5 +585,5 @@ def _image_set(renderer: Renderer, n: int) -> ImageSet:
         labels=(numbers % renderer.n_classes).astype(np.int64),
         classes=CLASSES[: renderer.n_classes],
         names=[f"{renderer.split}/{number}" for number in numbers.tolist()],
-        fingerprint=digest(recipe),
+        fingerprint=compute_digest(recipe),
     )

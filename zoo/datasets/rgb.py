@@ -55,7 +55,7 @@ _EXTREME_RATIO = 16  # length over width; more of an image, resized, would be cu
 REMEDY = "say which values are black and white, as in zoo.datasets.rgb.to_rgb(image, scale=({low}, {high}))"
 
 
-class Values(NamedTuple):
+class ValueKind(NamedTuple):
     """The kind of the values of an image of more than 8 bits a channel."""
 
     kind: str  # "16-bit integers", "floating point", ...
@@ -95,14 +95,14 @@ def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None, backg
     >>> np.asarray(to_rgb(np.array([[[0, 0, 0, 255], [0, 0, 0, 0]]], np.uint8)))[0, :, 0].tolist()
     [0, 255]
     """
-    scale = None if scale is None else checked_scale(scale)
-    upright = to_8_bits(image, scale=scale, background=checked_background(background))
+    scale = None if scale is None else check_scale(scale)
+    upright = convert_to_8_bits(image, scale=scale, background=check_background(background))
     if upright.mode == "La":  # grey, premultiplied, which Pillow converts to this alone
         upright = upright.convert("LA")
     return upright if upright.mode == "RGB" else upright.convert("RGB")
 
 
-def to_8_bits(
+def convert_to_8_bits(
     image: Image.Image | np.ndarray,
     *,
     scale: Scale | None = None,
@@ -123,9 +123,9 @@ def to_8_bits(
             "torchvision.transforms.functional.to_pil_image."
         )
     image.load()  # metadata may be behind the pixels
-    upright, orientation, values, alpha = image, orientation_of(image), values_of(image), alpha_of(image)
+    upright, orientation, values, alpha = image, read_orientation(image), infer_value_kind(image), extract_alpha(image)
     if values is not None:
-        pixels = shades(np.asarray(image), values, scale=scale, name=name, remedy=remedy)
+        pixels = scale_to_8_bits(np.asarray(image), values, scale=scale, name=name, remedy=remedy)
         upright = Image.fromarray(255 - pixels if values.is_inverted else pixels)
     if alpha is not None:
         upright = _flat(upright, alpha, background)
@@ -136,7 +136,7 @@ def to_8_bits(
     return upright
 
 
-def orientation_of(image: Image.Image) -> int:
+def read_orientation(image: Image.Image) -> int:
     """The orientation by EXIF or XMP, from 1 (upright) to 8; 1 if they cannot be read.
 
     Pillow turns the images of TIFF files itself when it reads their pixels; from then on it is 1.
@@ -148,7 +148,7 @@ def orientation_of(image: Image.Image) -> int:
     return tag if isinstance(tag, int) and tag in _TURNS else 1
 
 
-def may_be_transparent(image: Image.Image) -> bool:
+def can_be_transparent(image: Image.Image) -> bool:
     """Whether the head of an image says that pixels may be transparent, which its pixels may not be.
 
     A transparent shade or colour counts only in an image that comes from a file: Pillow leaves one behind where it
@@ -160,9 +160,9 @@ def may_be_transparent(image: Image.Image) -> bool:
     return image.mode in _ALPHA_MODES or (image.mode == "P" and image.has_transparency_data)
 
 
-def alpha_of(image: Image.Image) -> Image.Image | None:
+def extract_alpha(image: Image.Image) -> Image.Image | None:
     """The alpha of an image whose pixels are read, of mode L; None if all of them are opaque."""
-    if not may_be_transparent(image):
+    if not can_be_transparent(image):
         return None
     if image.mode in _KEYED_MODES:
         pixels, key = (
@@ -181,18 +181,18 @@ def alpha_of(image: Image.Image) -> Image.Image | None:
     return None if alpha.getextrema()[0] == 255 else alpha
 
 
-def array_alpha(array: np.ndarray, *, name: str = "The image") -> np.ndarray | None:
+def extract_array_alpha(array: np.ndarray, *, name: str = "The image") -> np.ndarray | None:
     """The alpha of an array with four channels, uint8 (height, width); None if it has none, or is opaque everywhere."""
     if array.ndim != 3 or array.shape[2] != 4:
         return None
-    alpha, values = array[..., 3], array_values(array.dtype)
+    alpha, values = array[..., 3], infer_array_value_kind(array.dtype)
     if values is not None:
         most = 1.0 if array.dtype.kind == "f" else int(np.iinfo(array.dtype).max)
-        alpha = shades(np.clip(alpha, 0, most), Values(values.kind, (0, most)), name=name)
+        alpha = scale_to_8_bits(np.clip(alpha, 0, most), ValueKind(values.kind, (0, most)), name=name)
     return None if alpha.min() == 255 else alpha
 
 
-def values_of(image: Image.Image) -> Values | None:
+def infer_value_kind(image: Image.Image) -> ValueKind | None:
     """The kind of the values of an image of more than 8 bits a channel; None of others.
 
     16-bit colour counts as 8 bits, for Pillow reads the high 8 of them.
@@ -202,15 +202,15 @@ def values_of(image: Image.Image) -> Values | None:
     tags = getattr(image, "tag_v2", {})  # of a TIFF
     is_inverted = tags.get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO
     if image.mode == "F":
-        return Values("floating point", (0.0, 1.0), is_inverted)
+        return ValueKind("floating point", (0.0, 1.0), is_inverted)
     bits = int(tags.get(_BITS_TAG, (16,))[0])
     if image.mode == "I" and image.format not in ("PNG", "PPM"):  # what these call I has 16 bits and no sign
-        return Values("signed 16-bit integers" if tags and bits == 16 else "32-bit integers", None, is_inverted)
-    return Values(f"{bits}-bit integers", (0, 2**bits - 1), is_inverted)
+        return ValueKind("signed 16-bit integers" if tags and bits == 16 else "32-bit integers", None, is_inverted)
+    return ValueKind(f"{bits}-bit integers", (0, 2**bits - 1), is_inverted)
 
 
-def shades(
-    array: np.ndarray, values: Values, *, scale: Scale | None = None, name: str = "The image", remedy: str = REMEDY
+def scale_to_8_bits(
+    array: np.ndarray, values: ValueKind, *, scale: Scale | None = None, name: str = "The image", remedy: str = REMEDY
 ) -> np.ndarray:
     """Grey levels or colours of an array of more than 8 bits, uint8 of the same shape; not inverted.
 
@@ -223,7 +223,7 @@ def shades(
             "as with numpy.nan_to_num."
         )
     if scale is not None:
-        low, high = checked_scale(scale)
+        low, high = check_scale(scale)
         share = np.clip((array.astype(np.float64) - low) / (high - low), 0, 1)
         return np.asarray(np.rint(share * 255).astype(np.uint8))
     is_floating = array.dtype.kind == "f"
@@ -240,21 +240,21 @@ def shades(
     return np.asarray(np.minimum(array >> n_low_bits, 255).astype(np.uint8))
 
 
-def array_values(dtype: np.dtype[Any]) -> Values | None:
+def infer_array_value_kind(dtype: np.dtype[Any]) -> ValueKind | None:
     """The kind of the values of an array of this type; None for uint8 and bool. Other than real numbers are refused."""
     if dtype in (np.uint8, np.bool_):
         return None
     if dtype.kind == "f":
-        return Values("floating point", (0.0, 1.0))
+        return ValueKind("floating point", (0.0, 1.0))
     if dtype.kind not in "iu":
         raise _refused(f"Got an array of {dtype}; expected uint8, uint16, or floating point from 0 to 1.")
     if dtype.kind == "u" and dtype.itemsize == 2:
-        return Values("16-bit integers", (0, 65535))
+        return ValueKind("16-bit integers", (0, 65535))
     signed = "signed " * (dtype.kind == "i")
-    return Values(f"{signed}{8 * dtype.itemsize}-bit integers", None)
+    return ValueKind(f"{signed}{8 * dtype.itemsize}-bit integers", None)
 
 
-def checked_scale(scale: Scale) -> Scale:
+def check_scale(scale: Scale) -> Scale:
     """The scale as two finite numbers, the first below the second; anything else is refused as a QueryError."""
     try:
         low, high = (float(end) for end in scale)
@@ -266,10 +266,10 @@ def checked_scale(scale: Scale) -> Scale:
     return low, high
 
 
-def checked_background(background: str) -> str:
+def check_background(background: str) -> str:
     """ "drop", "white", or another colour as #rrggbb; what is no opaque colour is refused as a QueryError.
 
-    >>> checked_background("#FFF"), checked_background("black")
+    >>> check_background("#FFF"), check_background("black")
     ('white', '#000000')
     """
     if background == DROP:
@@ -284,12 +284,12 @@ def checked_background(background: str) -> str:
     return WHITE if (red, green, blue) == (255, 255, 255) else f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def turned(array: np.ndarray, orientation: int) -> np.ndarray:
+def apply_orientation(array: np.ndarray, orientation: int) -> np.ndarray:
     """Rows and columns of a stored array, shape (height, width, ...), turned as an EXIF orientation says."""
     return array if orientation == 1 else np.ascontiguousarray(_ARRAY_TURNS[orientation](array))
 
 
-def narrowed(image: Image.Image) -> Image.Image:
+def crop_extreme_ratio(image: Image.Image) -> Image.Image:
     """The middle of an extremely long image, which is more than a resize and centre crop leave; others unchanged."""
     width, height = image.size
     cut = (max(width, height) - _EXTREME_RATIO * min(width, height)) // 2
@@ -299,7 +299,7 @@ def narrowed(image: Image.Image) -> Image.Image:
 
 
 class RGB:
-    """First step of a preprocessing: :func:`to_rgb`, then :func:`narrowed` for the resize and crop that follow.
+    """First step of a preprocessing: :func:`to_rgb`, then :func:`crop_extreme_ratio` for what follows.
 
     Where the resize squashes the image into a square, nothing of it is cut away.
     """
@@ -309,7 +309,7 @@ class RGB:
 
     def __call__(self, image: Image.Image | np.ndarray) -> Image.Image:
         upright = to_rgb(image)
-        return upright if self.is_squashed else narrowed(upright)
+        return upright if self.is_squashed else crop_extreme_ratio(upright)
 
     def __repr__(self) -> str:
         """Enters the hash of a preprocessing."""
@@ -362,11 +362,11 @@ def _of_array(array: np.ndarray, scale: Scale | None, background: str, name: str
         )
     colours, alpha, values = (
         flat[..., :3] if flat.ndim == 3 else flat,
-        array_alpha(flat, name=name),
-        array_values(flat.dtype),
+        extract_array_alpha(flat, name=name),
+        infer_array_value_kind(flat.dtype),
     )
     if values is not None:
-        colours = shades(colours, values, scale=scale, name=name, remedy=remedy)
+        colours = scale_to_8_bits(colours, values, scale=scale, name=name, remedy=remedy)
     image = Image.fromarray(np.ascontiguousarray(colours))
     return image if alpha is None else _flat(image, Image.fromarray(np.ascontiguousarray(alpha)), background)
 

@@ -32,31 +32,31 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
-from ..errors import CorruptImage, DataError, QueryError, counted, listed
-from ..files import cache_folder, replaced
-from ..optional import requires_extra
-from ..storage import Place, place_at, without_password
+from ..errors import CorruptImage, DataError, QueryError, format_count, format_list
+from ..files import get_cache_folder, replace_file
+from ..optional import require_extra
+from ..storage import Location, resolve_place, strip_password
 from .bands import open_image
-from .imagefiles import (
+from .image_files import (
     DECODING_ERRORS,
     DICOM_SUFFIXES,
     SUFFIXES,
     USUAL,
+    DisplayOptions,
     Shape,
-    Show,
-    Stored,
-    as_shown,
-    head_of,
-    reading_of,
-    reason_of,
-    remedy_for,
-    skipped_as,
+    StoredFormat,
+    classify_hidden_name,
+    convert_opened_image,
+    find_remedy,
+    format_reason,
+    inspect_opened_images,
+    read_head,
 )
-from .images import NO_LABEL, ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
-from .labels import add_notes, data_of
-from .parts import in_parts, part_in, part_of, says_nothing
+from .images import NO_LABEL, ImageData, ImageSet, LazyImages, compute_fingerprint, hash_encoded_images
+from .labels import add_notes, build_image_data
+from .split_names import find_part, is_generic_name, parse_part_name, split_by_columns
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
@@ -78,7 +78,7 @@ _WINDOW = 4 << 20  # bytes of neighbouring images that are read at once from an 
 _MOST_NAMED, _MOST_LETTERS = 8, 60  # of names in a sentence
 
 
-class Shard(NamedTuple):
+class ImageShard(NamedTuple):
     """A file with images."""
 
     where: str  # folder or address that it is in
@@ -88,8 +88,8 @@ class Shard(NamedTuple):
     state: str  # changes when the file does; empty if its place does not say
 
     @property
-    def place(self) -> Place:
-        return place_at(self.where)
+    def place(self) -> Location:
+        return resolve_place(self.where)
 
     @property
     def shown(self) -> str:
@@ -98,14 +98,14 @@ class Shard(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class ImageShardIndex:
     """What is in a shard, one entry an image."""
 
     names: list[str] = field(default_factory=list)  # unique in the shard
     labels: list[int | str] = field(default_factory=list)
     contents: list[int] = field(default_factory=list)  # hashes of the encoded images
     shapes: list[Shape] = field(default_factory=list)
-    stored: dict[int, Stored] = field(default_factory=dict)  # by number, of images that are not just 8-bit pixels
+    stored: dict[int, StoredFormat] = field(default_factory=dict)  # by number, of images that are not just 8-bit pixels
     starts: list[int] = field(default_factory=list)  # of tar: first byte of each image
     sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
     blocks: list[int] = field(default_factory=list)  # of parquet: how many images each row group has
@@ -122,22 +122,24 @@ class Index:
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
             )
-        stored, shape = head_of(lambda: open_image(io.BytesIO(encoded)))
+        stored, shape = read_head(lambda: open_image(io.BytesIO(encoded)))
         self.shapes.append(shape)
         if stored is not None:
             self.stored[len(self.names)] = stored
         self.names.append(name)
-        self.contents.append(int(contents_of_bytes([encoded])[0]))
+        self.contents.append(int(hash_encoded_images([encoded])[0]))
         self.labels.append(label)
 
 
-_NO_BYTES = int(contents_of_bytes([b""])[0])
-Look = Callable[[Shard], Index]
-Parts = dict[str, list[Shard]]
+_NO_BYTES = int(hash_encoded_images([b""])[0])
+Look = Callable[[ImageShard], ImageShardIndex]
+Parts = dict[str, list[ImageShard]]
 
 
-def webdataset_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
-    """Images of tar files: ``text`` names them as :func:`found_parts` says.
+def open_webdataset_data(
+    text: str, show: DisplayOptions, *, image: str | None, label: str | None, **division: Any
+) -> ImageData:
+    """Images of tar files: ``text`` names them as :func:`find_shards` says.
 
     Neighbouring members with the same key are an image and what is known of it; the key is the path up to the first dot
     of the last name, and what is behind that dot says what the member is: an image by its ending (of several,
@@ -145,13 +147,15 @@ def webdataset_data(text: str, show: Show, *, image: str | None, label: str | No
     ``label`` names another entry of json, whose values are whole numbers or texts, or "" no label. Members with other
     endings are ignored, and members that systems put there are left out. The same key may be in several shards.
     """
-    parts, notes = found_parts(text, _TAR, is_whole=label == "")
+    parts, notes = find_shards(text, _TAR, is_whole=label == "")
     ending = None if image is None else image.lower().removeprefix(".")
-    indexes = index_shards(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
-    return add_notes(make_image_data(parts, indexes, _Members, "webdataset", show, {}, division), notes)
+    indexes = build_shard_indexes(
+        parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}"
+    )
+    return add_notes(make_image_data(parts, indexes, _TarImages, "webdataset", show, {}, division), notes)
 
 
-def found_parts(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False) -> tuple[Parts, list[str]]:
+def find_shards(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False) -> tuple[Parts, list[str]]:
     """The shards of each part of a set, "train" and "val", or "all" if they are not split; and notes on the others.
 
     ``text`` is a file, a folder, a pattern of files with ``{000..127}``, ``{a,b}``, ``*``, ``?`` and ``[]``, or two of
@@ -171,7 +175,7 @@ def found_parts(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False)
     n_common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
     shards = [
         [
-            Shard(where, file, "/".join([*where.split("/")[n_common:], file]), size, state)
+            ImageShard(where, file, "/".join([*where.split("/")[n_common:], file]), size, state)
             for where, file, size, state in found
         ]
         for found in files
@@ -185,7 +189,7 @@ def found_parts(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False)
                 "for validation."
             )
         return {"train": shards[0], "val": shards[1]}, []
-    parts: dict[str | None, dict[str, list[Shard]]] = {}
+    parts: dict[str | None, dict[str, list[ImageShard]]] = {}
     for shard in shards[0]:
         part, name = _said_by(shard)
         parts.setdefault(part, {}).setdefault(name, []).append(shard)
@@ -205,22 +209,22 @@ def found_parts(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False)
     return {"train": train, "val": val}, [*notes, *more]
 
 
-def _said_by(shard: Shard) -> tuple[str | None, str]:
+def _said_by(shard: ImageShard) -> tuple[str | None, str]:
     """The part that the name of a shard, or else that of its folder, says, and what else: train_aug-0 is not train-0.
 
     Endings, numbers and hashes say nothing, but those of folds.
     """
     for name in (shard.file.casefold(), shard.where.rpartition("/")[2].casefold()):
         words = [_NUMBERING.sub("", word) for word in re.split(r"[\W_]+", _ENDING.sub("", name))]
-        if part := next((one for one in ("train", "val", "test") if one in map(part_of, words)), None):
-            is_plain = all(part_of(word) == part or says_nothing(word) for word in words)
+        if part := next((one for one in ("train", "val", "test") if one in map(parse_part_name, words)), None):
+            is_plain = all(parse_part_name(word) == part or is_generic_name(word) for word in words)
             return part, "" if is_plain else " ".join(filter(None, words))
         if fold := _FOLD.match(name):
             return None, fold[0]
     return None, ""
 
 
-def _of_one_name(part: str | None, by_name: dict[str, list[Shard]]) -> tuple[list[Shard], list[str]]:
+def _of_one_name(part: str | None, by_name: dict[str, list[ImageShard]]) -> tuple[list[ImageShard], list[str]]:
     """The shards of a part that have its plain name, or the only other one; and a note on those left out."""
     kept = next(iter(by_name.values())) if len(by_name) == 1 else by_name.get("") if part else None
     if kept is None:
@@ -232,10 +236,10 @@ def _of_one_name(part: str | None, by_name: dict[str, list[Shard]]) -> tuple[lis
     return kept, [f"shards of {others} beside those of {part!r} are left out"] * (len(by_name) > 1)
 
 
-def expanded(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """What a pattern with braces stands for, as in a shell.
 
-    >>> expanded("s3://b/{train,val}-{08..10}.tar")[1:4]
+    >>> expand_braces("s3://b/{train,val}-{08..10}.tar")[1:4]
     ['s3://b/train-09.tar', 's3://b/train-10.tar', 's3://b/val-08.tar']
     """
     match = _BRACES.search(pattern)
@@ -251,7 +255,7 @@ def expanded(pattern: str) -> list[str]:
         if not 0 <= last - first < _N_EXPANDED:
             raise QueryError(f"The braces {match[0]} in {pattern!r} run from {first} to {last}; expected upwards.")
         choices = [str(number).zfill(width) for number in range(first, last + 1)]
-    rest = expanded(pattern[match.end() :])
+    rest = expand_braces(pattern[match.end() :])
     return [before + choice + tail for choice in choices for tail in rest]
 
 
@@ -264,38 +268,38 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
     listings: dict[str, dict[str, tuple[int, str]]] = {}
     found: list[Found] = []
     missing: list[str] = []
-    paths = expanded(pattern if is_address else os.path.expanduser(pattern).replace(os.sep, "/"))
+    paths = expand_braces(pattern if is_address else os.path.expanduser(pattern).replace(os.sep, "/"))
     for path in paths:
         where, _, file = path.rpartition("/")
         is_folder = not file or (not is_address and os.path.isdir(path))
         if is_folder or not (file.lower().endswith(suffixes) or _is_wild(file)):
             inside = list(_in_folder(path.rstrip("/") or "/", suffixes))
             folders = dict.fromkeys(where.rpartition("/")[2] for where, *_ in inside)
-            sets = [one for one in folders if not part_in(one)]
+            sets = [one for one in folders if not find_part(one)]
             if len(sets) > 1:  # as configurations of a repository of the Hub
                 raise DataError(
-                    f"{without_password(path)} has shards in {len(sets)} folders whose names say no part, such as "
+                    f"{strip_password(path)} has shards in {len(sets)} folders whose names say no part, such as "
                     f"{list_names(sets)}: they may be data sets of their own; give one of them, "
                     "or those that are one set as {a,b}."
                 )
             found += inside
-            missing += [] if inside else [f"a file {' or '.join(suffixes)} in {without_password(path)}"]
+            missing += [] if inside else [f"a file {' or '.join(suffixes)} in {strip_password(path)}"]
             continue
         where = where or ("/" if path.startswith("/") else ".")
         if _is_wild(where):
             raise QueryError(
-                f"The pattern {without_password(pattern)!r} has *, ? or [] in the name of a folder; expected them in "
+                f"The pattern {strip_password(pattern)!r} has *, ? or [] in the name of a folder; expected them in "
                 "names of files alone: write the folders with braces, {a,b}."
             )
         if where not in listings:
-            listings[where] = place_at(where).states()
+            listings[where] = resolve_place(where).states()
         there = [file] if file in listings[where] else []
         if not there and _is_wild(file):
             there = [one for one in sorted(listings[where]) if fnmatch.fnmatchcase(one, file) and one[0] != "."]
         found += [(where, one, *listings[where][one]) for one in there]
-        missing += [] if there else [without_password(path)]
+        missing += [] if there else [strip_password(path)]
     if missing:
-        several = f"{len(missing):,} of {len(paths):,} files of {without_password(pattern)!r}, the first is "
+        several = f"{len(missing):,} of {len(paths):,} files of {strip_password(pattern)!r}, the first is "
         raise DataError(
             f"There is no {several * (len(paths) > 1)}{missing[0]}; restore it or name the shards that there are."
         )
@@ -304,7 +308,7 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
 
 def _in_folder(where: str, suffixes: tuple[str, ...]) -> Iterator[Found]:
     """The shards in a folder and in the folders directly in it."""
-    place = place_at(where)
+    place = resolve_place(where)
     for below in ("", *place.places()):
         here = f"{where.rstrip('/')}/{below}" if below else where
         for file, (size, state) in sorted((place.below(below) if below else place).states().items()):
@@ -316,29 +320,29 @@ def _is_wild(text: str) -> bool:
     return any(letter in text for letter in "*?[")
 
 
-def index_shards(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
+def build_shard_indexes(parts: Parts, look: Look, what: str) -> dict[str, list[ImageShardIndex]]:
     """What is in the shards of each part, by ``look`` or from the cache; ``what`` names its options."""
 
-    def one(shard: Shard) -> Index:
+    def one(shard: ImageShard) -> ImageShardIndex:
         where = str(shard.place.folder or shard.where)
         key = "\0".join((_INDEX_FORMAT, what, where, shard.file, str(shard.size), shard.state)).encode(
             "utf-8", "surrogateescape"
         )
-        path = cache_folder() / "shards" / f"{hashlib.blake2b(key, digest_size=16).hexdigest()}.json"
+        path = get_cache_folder() / "shards" / f"{hashlib.blake2b(key, digest_size=16).hexdigest()}.json"
         if not shard.state:  # it would not be noticed that the shard has changed
             return look(shard)
         with suppress(OSError, ValueError, KeyError, TypeError):  # missing or cut off: the shard is read again
             kept = json.loads(path.read_bytes())
-            stored = {int(i): Stored(*values) for i, *values in kept.pop("stored")}
+            stored = {int(i): StoredFormat(*values) for i, *values in kept.pop("stored")}
             if _NO_BYTES in kept["contents"]:  # of a version that did not follow paths
                 raise ValueError
-            return Index(stored=stored, **kept)
+            return ImageShardIndex(stored=stored, **kept)
         index = look(shard)
         if index.outside:  # it would not be noticed that they have changed
             return index
         facts = {name: getattr(index, name) for name in index.__slots__}
         facts["stored"] = [[i, *stored] for i, stored in index.stored.items()]
-        with suppress(OSError), replaced(path) as file:  # a full cache: next time the shard is read again
+        with suppress(OSError), replace_file(path) as file:  # a full cache: next time the shard is read again
             file.write(json.dumps(facts, separators=(",", ":")).encode())
         return index
 
@@ -348,10 +352,10 @@ def index_shards(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
 
 def make_image_data(
     parts: Parts,
-    indexes: dict[str, list[Index]],
+    indexes: dict[str, list[ImageShardIndex]],
     reader: Callable[..., EncodedImages],
     kind: str,
-    show: Show,
+    show: DisplayOptions,
     columns: Mapping[str, Sequence[str]],
     division: dict[str, Any],
 ) -> ImageData:
@@ -374,7 +378,7 @@ def make_image_data(
             for first, index in zip(encoded.firsts, held, strict=False)
             for i, stored in index.stored.items()
         ]
-        reading = reading_of(names, encoded.opened, show, heads=heads)
+        reading = inspect_opened_images(names, encoded.opened, show, heads=heads)
         sets[part] = ImageSet(
             name=show.image_set,
             split=part,
@@ -382,7 +386,7 @@ def make_image_data(
             labels=codes[part],
             classes=classes,
             names=names,
-            fingerprint=fingerprint_of(
+            fingerprint=compute_fingerprint(
                 [kind, *classes, *names, codes[part].astype("<i8"), contents.astype("<u8")], reading
             ),
             reading=replace(
@@ -392,10 +396,14 @@ def make_image_data(
             ),
             contents=contents,
         )
-    return data_of(in_parts(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division)
+    return build_image_data(
+        split_by_columns(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division
+    )
 
 
-def _classes(parts: Parts, indexes: Mapping[str, list[Index]]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+def _classes(
+    parts: Parts, indexes: Mapping[str, list[ImageShardIndex]]
+) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Names of the classes, and the labels of each part as their numbers, int64."""
     every = [index for held in indexes.values() for index in held]
     named, first = every[0].classes, next(iter(parts.values()))[0]
@@ -427,7 +435,7 @@ def _classes(parts: Parts, indexes: Mapping[str, list[Index]]) -> tuple[tuple[st
     return tuple(map(str, range(n_classes)) if named is None else named), codes
 
 
-class _Kept(threading.local):
+class _ThreadCache(threading.local):
     """What a thread keeps between its readings; a pickled copy keeps nothing."""
 
     def __init__(self) -> None:
@@ -435,7 +443,7 @@ class _Kept(threading.local):
         self.held: Any = b""
         self.n, self.following = 1, -1  # images that were read at once; the image that follows the last one
 
-    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+    def __reduce__(self) -> tuple[type[_ThreadCache], tuple[()]]:
         return type(self), ()
 
 
@@ -443,11 +451,16 @@ class EncodedImages:
     """Images of shards by their numbers, each held against the hash that it had when the set was opened."""
 
     def __init__(
-        self, shards: Sequence[Shard], indexes: Sequence[Index], names: list[str], contents: np.ndarray, show: Show
+        self,
+        shards: Sequence[ImageShard],
+        indexes: Sequence[ImageShardIndex],
+        names: list[str],
+        contents: np.ndarray,
+        show: DisplayOptions,
     ) -> None:
         self.shards, self.names, self.contents, self.show = list(shards), names, contents, show
         self.firsts = np.cumsum([0, *(len(index.names) for index in indexes)])  # first image of each shard
-        self.kept = _Kept()
+        self.kept = _ThreadCache()
 
     def read(self, of: int, number: int) -> bytes:
         """The bytes of an image, which is in the shard with the number ``of``."""
@@ -458,7 +471,7 @@ class EncodedImages:
         encoded = self.read(bisect_right(self.firsts, number) - 1, number)
         if not encoded:
             raise OSError("it has no bytes")
-        if contents_of_bytes([encoded])[0] != self.contents[number]:
+        if hash_encoded_images([encoded])[0] != self.contents[number]:
             raise DataError(
                 f"The image {self.names[number]!r} of {self.show.image_set!r} is not the one that was there when the "
                 "set was opened: its shard has changed; open the set again, and leave its shards as they are while "
@@ -474,17 +487,19 @@ class EncodedImages:
         except DataError:
             raise
         except DECODING_ERRORS as error:
-            raise CorruptImage.of(self.names[number], image_set=self.show.image_set, reason=reason_of(error)) from error
-        return as_shown(image, self.names[number], self.show)
+            raise CorruptImage.of(
+                self.names[number], image_set=self.show.image_set, reason=format_reason(error)
+            ) from error
+        return convert_opened_image(image, self.names[number], self.show)
 
 
 def list_names(names: Iterable[Any]) -> str:
     """The first of some names, each cut to a length, for a sentence."""
     cut = (str(name) if len(str(name)) <= _MOST_LETTERS else f"{name!s:.{_MOST_LETTERS}}..." for name in names)
-    return listed(cut, _MOST_NAMED)
+    return format_list(cut, _MOST_NAMED)
 
 
-def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
+def read_range(shard: ImageShard, start: int, n_bytes: int) -> bytes:
     """A part of a shard; DataError if the shard is not there or ends before."""
     found = shard.place.read(shard.file, start, n_bytes)
     if found is None or len(found) != n_bytes:
@@ -496,7 +511,7 @@ def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
 class ShardStream(io.RawIOBase):
     """A shard as a file that is open for reading."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: ImageShard) -> None:
         self.shard, self.position = shard, 0
 
     def readable(self) -> bool:
@@ -512,15 +527,15 @@ class ShardStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         n = max(min(len(buffer), self.shard.size - self.position), 0)
-        buffer[:n] = range_of(self.shard, self.position, n) if n else b""
+        buffer[:n] = read_range(self.shard, self.position, n) if n else b""
         self.position += n
         return n
 
 
-class _Members(EncodedImages):
+class _TarImages(EncodedImages):
     """Images of tar files; from an address, those behind them come along."""
 
-    def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any) -> None:
+    def __init__(self, shards: Sequence[ImageShard], indexes: Sequence[ImageShardIndex], *rest: Any) -> None:
         super().__init__(shards, indexes, *rest)
         self.starts = np.array([start for index in indexes for start in index.starts], np.int64)
         self.sizes = np.array([size for index in indexes for size in index.sizes], np.int64)
@@ -528,7 +543,7 @@ class _Members(EncodedImages):
     def read(self, of: int, number: int) -> bytes:
         shard, start, size = self.shards[of], int(self.starts[number]), int(self.sizes[number])
         if shard.place.folder is not None:
-            return range_of(shard, start, size)
+            return read_range(shard, start, size)
         kept = self.kept
         offset = start - kept.place[1]
         if kept.place[0] != of or not 0 <= offset <= offset + size <= len(kept.held):
@@ -537,14 +552,14 @@ class _Members(EncodedImages):
             stop = min(number + n, int(self.firsts[of + 1]))
             ends = self.starts[number:stop] + self.sizes[number:stop]
             kept.n = max(1, int(np.searchsorted(ends, start + _WINDOW, side="right")))
-            kept.held, kept.place, offset = range_of(shard, start, int(ends[kept.n - 1]) - start), (of, start), 0
+            kept.held, kept.place, offset = read_range(shard, start, int(ends[kept.n - 1]) - start), (of, start), 0
         kept.following = number + 1
         return bytes(kept.held[offset : offset + size])
 
 
-def _look_in_tar(shard: Shard, image: str | None, label: str | None) -> Index:
+def _look_in_tar(shard: ImageShard, image: str | None, label: str | None) -> ImageShardIndex:
     """Reads a shard from its beginning to its end."""
-    index, file = Index(), io.BufferedReader(ShardStream(shard), _AHEAD)
+    index, file = ImageShardIndex(), io.BufferedReader(ShardStream(shard), _AHEAD)
     for key, members in _samples(shard, file, index.left_out):
         start, size = members[_image_of(key, members, image, shard)]
         file.seek(start)
@@ -560,7 +575,7 @@ def _look_in_tar(shard: Shard, image: str | None, label: str | None) -> Index:
 Members = dict[str, tuple[int, int]]  # neighbouring members of one key: each ending with its place and size
 
 
-def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> str:
+def _image_of(key: str, members: Members, wanted: str | None, shard: ImageShard) -> str:
     images = [ending for ending in members if ending == wanted]
     if wanted is None:
         images = [ending for ending in members if ending in _COMMON] or [one for one in members if one in _IMAGES]
@@ -568,10 +583,11 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> s
         return images[0]
     if images:
         raise DataError(
-            f"The key {key!r} in {shard.shown} has {counted(len(images), 'image')} ({list_names(images)}); say which "
+            f"The key {key!r} in {shard.shown} has {format_count(len(images), 'image')} ({list_names(images)}); say "
+            "which "
             f"with --image-column {images[0]}, or image_column={images[0]!r} in Python."
         )
-    remedy = next(filter(None, map(remedy_for, members)), "add it, or remove the other members of the key")
+    remedy = next(filter(None, map(find_remedy, members)), "add it, or remove the other members of the key")
     dotted = any(ending.rpartition(".")[2] in _IMAGES for ending in members)
     remedy += " (a key ends at the first dot of the name: write another sign in place of dots in keys)" * dotted
     raise DataError(
@@ -580,7 +596,7 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> s
     )
 
 
-def _label_of(key: str, members: Members, wanted: str | None, shard: Shard, file: Any) -> tuple[Any, str]:
+def _label_of(key: str, members: Members, wanted: str | None, shard: ImageShard, file: Any) -> tuple[Any, str]:
     """The label of a key, and what messages call it."""
 
     def read(ending: str) -> bytes:
@@ -614,7 +630,7 @@ def _label_of(key: str, members: Members, wanted: str | None, shard: Shard, file
     return facts[wanted or "label"], f"The label {which} in its .json"
 
 
-def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tuple[str, Members]]:
+def _samples(shard: ImageShard, file: Any, left_out: dict[str, int]) -> Iterator[tuple[str, Members]]:
     """Keys with their members in their order; hidden members, and those of systems, are counted instead."""
     head = file.read(6)
     packing = next((name for magic, name in _PACKED.items() if head.startswith(magic)), None)
@@ -634,9 +650,11 @@ def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tupl
                 if member.offset_data + member.size > shard.size:
                     raise tarfile.ReadError(f"the member {member.name!r} is cut off")
                 folder, slash, last = member.name.rpartition("/")
-                around = [skipped_as(one, is_folder=False) for one in folder.split("/")]  # "." is no hidden folder
+                around = [
+                    classify_hidden_name(one, is_folder=False) for one in folder.split("/")
+                ]  # "." is no hidden folder
                 of_system = (kind for kind in around if kind not in ("", "hidden"))
-                if skipped := next(of_system, skipped_as(last, is_folder=False)):
+                if skipped := next(of_system, classify_hidden_name(last, is_folder=False)):
                     left_out[skipped] = left_out.get(skipped, 0) + 1
                     continue
                 stem, _, ending = last.partition(".")

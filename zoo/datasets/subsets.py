@@ -15,18 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ..errors import DataError, counted
-from ..optional import requires_extra
-from .images import ImageData, ImageSet, beside_the_first, indicators_of, together
+from ..errors import DataError, format_count
+from ..optional import require_extra
+from .images import ImageData, ImageSet, compute_split_groups, follow_first_copy, indicators_of
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
 
 
-def raw_draws(key: tuple[int, ...], n: int) -> np.ndarray:
+def draw_raw(key: tuple[int, ...], n: int) -> np.ndarray:
     """The first ``n`` outputs of the stream of a key, uint64 (n,).
 
-    >>> raw_draws((0, 1), 2).dtype
+    >>> draw_raw((0, 1), 2).dtype
     dtype('uint64')
     """
     text = ",".join(str(int(number)) for number in key)  # SeedSequence itself takes (1,) and (1, 0) for the same
@@ -34,15 +34,15 @@ def raw_draws(key: tuple[int, ...], n: int) -> np.ndarray:
     return np.asarray(np.random.PCG64(np.random.SeedSequence(entropy)).random_raw(n), np.uint64)
 
 
-def uniform_draws(key: tuple[int, ...], n: int) -> np.ndarray:
+def draw_uniform(key: tuple[int, ...], n: int) -> np.ndarray:
     """Float64 (n,) in [0, 1): the upper 53 bits of each raw draw."""
-    return np.asarray((raw_draws(key, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+    return np.asarray((draw_raw(key, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+def draw_normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Noise of mean 0 and variance 1, float32: the sum of four bytes, which is close enough to normal for pixels."""
     n = int(np.prod(shape))
-    octets = raw_draws(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes a draw
+    octets = draw_raw(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes a draw
     centred = octets.sum(axis=1, dtype=np.float32) - np.float32(510)  # four times the mean of 0 to 255
     return np.asarray((centred / np.float32(np.sqrt(4 * (256**2 - 1) / 12))).reshape(shape))
 
@@ -54,7 +54,7 @@ def is_whole(value: object, low: int, high: int | None = None) -> bool:
     return bool(low <= value and (high is None or value <= high))
 
 
-def checked_seed(seed: int) -> int:
+def check_seed(seed: int) -> int:
     """The seed, if it is a whole number from 0 on; anything else is refused."""
     if not is_whole(seed, 0):
         raise DataError(f"The seed is {seed!r}; expected a whole number from 0 on.")
@@ -95,7 +95,7 @@ class Subset:
         """The images themselves; DataError of an image set with another number of images."""
         if self.n_parent != len(images):
             raise DataError(
-                f"The subset {self.name!r} was made of {counted(self.n_parent, 'image')}, but {images.name!r} has "
+                f"The subset {self.name!r} was made of {format_count(self.n_parent, 'image')}, but {images.name!r} has "
                 f"{len(images):,}; make the subset of this image set again."
             )
         return images.subset(self.indices, split=f"{images.split} {self.name}")
@@ -129,7 +129,7 @@ def balanced(labels: np.ndarray, n_per_class: int, *, seed: int = 0, classes: tu
             "add images."
         )
     wanted = np.full(len(present), int(n_per_class))
-    chosen = lowest_of_each(checked, present, wanted, _ranks(len(checked), seed))
+    chosen = select_lowest_ranks(checked, present, wanted, _ranks(len(checked), seed))
     return Subset(f"{n_per_class}-shot", chosen, len(checked))
 
 
@@ -146,7 +146,7 @@ def fraction(labels: np.ndarray, share: float, *, seed: int = 0) -> Subset:
         raise DataError(f"A subset was asked for with a share of {share!r}; expected above 0 and at most 1.")
     present, counts = np.unique(checked, return_counts=True)
     wanted = np.maximum(np.floor(counts * float(share) + 0.5).astype(np.int64), 1)
-    chosen = lowest_of_each(checked, present, wanted, _ranks(len(checked), seed))
+    chosen = select_lowest_ranks(checked, present, wanted, _ranks(len(checked), seed))
     return Subset(f"{100 * share:g}%", chosen, len(checked))
 
 
@@ -179,11 +179,11 @@ def held_out(
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
         )
     wanted, ranks = _proportional(counts, int(n)), ~_ranks(len(checked), seed)
-    one_side = together(contents, groups)
+    one_side = compute_split_groups(contents, groups)
     if groups is not None and one_side is not None:
-        chosen = whole_groups(checked, present, wanted, ranks, one_side)
+        chosen = select_whole_groups(checked, present, wanted, ranks, one_side)
     else:
-        chosen = lowest_of_each(checked, present, wanted, ranks, contents)
+        chosen = select_lowest_ranks(checked, present, wanted, ranks, contents)
     if not len(chosen):
         raise DataError(
             f"{n:,} of {len(checked):,} images were to be held out, but none can be held out with all of its "
@@ -194,10 +194,10 @@ def held_out(
 
 
 def _ranks(n: int, seed: int) -> np.ndarray:
-    return raw_draws((checked_seed(seed), _SUBSET_STREAM), n)
+    return draw_raw((check_seed(seed), _SUBSET_STREAM), n)
 
 
-def lowest_of_each(
+def select_lowest_ranks(
     labels: np.ndarray,
     present: np.ndarray,
     wanted: np.ndarray,
@@ -235,7 +235,7 @@ def lowest_of_each(
     return np.sort(np.concatenate([np.flatnonzero(taken), single[more]])).astype(np.int64)
 
 
-def whole_groups(
+def select_whole_groups(
     labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
     """Positions of whole groups with about the ``wanted`` images of each class, ascending; each class keeps an image.
@@ -314,12 +314,12 @@ def _class_name(label: int, classes: tuple[str, ...]) -> str:
 _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
 
 
-def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """A set of images as two, by :func:`hash_halves`."""
-    return _as_split(images, hash_halves(images, val_share=val_share, seed=seed))
+def split_by_hash(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
+    """A set of images as two, by :func:`split_positions_by_hash`."""
+    return _as_split(images, split_positions_by_hash(images, val_share=val_share, seed=seed))
 
 
-def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_positions_by_hash(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the training and of the validation images, by the hash of each name.
 
     Each image goes by its name alone, so that images which are added or removed move no other: it is in "val" if the
@@ -329,10 +329,10 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
     """
     _require_share(images, val_share)
     limit = round(val_share * 2**64)
-    prefix = f"{checked_seed(seed)}/"
+    prefix = f"{check_seed(seed)}/"
     numbers = np.array([_hash(prefix + name) for name in images.names], np.uint64)
     by_name = numbers < np.uint64(limit) if limit < 2**64 else np.ones(len(images), bool)
-    joined = beside_the_first(by_name, images.together)
+    joined = follow_first_copy(by_name, images.together)
     in_val = (by_name if images.groups is None and (joined.all() or not joined.any()) else joined).copy()
     if not images.tags and not images.target:
         n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
@@ -344,7 +344,7 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
     return _halves(images, in_val)
 
 
-def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
+def split_stratified(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """The same share of each class, rounded to the nearest, and if it has two images at least one on both sides.
 
     All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
@@ -360,12 +360,12 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
         labels = np.zeros_like(labels)
     present, counts = np.unique(labels, return_counts=True)
     wanted = np.clip(np.floor(counts * val_share + 0.5).astype(np.int64), 1, counts - 1)
-    ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
+    ranks = draw_raw((check_seed(seed), _SPLIT_STREAM), len(images))
     in_val = np.zeros(len(images), bool)
     if images.groups is None or one_side is None:
-        in_val[lowest_of_each(labels, present, wanted, ranks, images.contents)] = True
+        in_val[select_lowest_ranks(labels, present, wanted, ranks, images.contents)] = True
     else:
-        in_val[whole_groups(labels, present, wanted, ranks, one_side)] = True
+        in_val[select_whole_groups(labels, present, wanted, ranks, one_side)] = True
     return _as_split(images, _halves(images, in_val))
 
 

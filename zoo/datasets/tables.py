@@ -1,8 +1,8 @@
 """Image sets in tables: a CSV or TSV file of paths and labels, maybe with columns of splits, groups and tags.
 
 A path is absolute, or below the folder of the table. Columns are found by their usual names (:data:`IMAGE_NAMES`,
-:data:`LABEL_NAMES`, :data:`~zoo.datasets.parts.SPLIT_NAMES`), whatever their case, or named by the caller. What is
-wrong with a table is counted and said in one sentence, with the first line and the column.
+:data:`LABEL_NAMES`, :data:`~zoo.datasets.split_names.SPLIT_NAMES`), whatever their case, or named by the caller. What
+is wrong with a table is counted and said in one sentence, with the first line and the column.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, QueryError, counted, listed
-from ..files import irregular, require_regular
-from ..optional import requires_extra
-from .folders import files_image_set, list_tree
-from .imagefiles import SUFFIXES, Show
-from .images import NO_LABEL, NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
+from ..errors import DataError, QueryError, format_count, format_list
+from ..files import describe_irregular_file, require_regular
+from ..optional import require_extra
+from .folders import list_tree, make_files_image_set
+from .image_files import SUFFIXES, DisplayOptions
+from .images import NO_LABEL, NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, hash_group_names
 from .labels import (
-    are_measured,
-    data_of,
-    hint_at_numbers,
-    label_key,
-    label_notes,
-    missing_labels,
+    build_image_data,
+    describe_label_spellings,
+    describe_numeric_labels,
+    find_missing_labels,
+    group_spellings,
+    is_measurement,
+    normalise_label,
     read_number,
-    spellings,
 )
-from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
+from .split_names import TRUTHS, GivenSplit, Rows, find_split, group_rows_by_part
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .opening import Request
+    from .sources import SourceRequest
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
@@ -65,7 +65,7 @@ Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class LabelTable:
     """The cells of a file, without blanks around them; lines without any are left out."""
 
     file: Path
@@ -110,7 +110,7 @@ class Table:
 
     def listed(self) -> str:
         """Names of the columns, for messages."""
-        return listed(map(repr, self.header), 12)
+        return format_list(map(repr, self.header), 12)
 
     def require(self, at: int, rows: NDArray[np.int64], wrong: Collection[str], what: str, advice: str) -> None:
         """Refuses cells of a column that are among the wrong ones."""
@@ -125,7 +125,7 @@ class Table:
             )
 
 
-def table_data(table: Table, show: Show, asked: Request) -> ImageData:
+def open_table_data(table: LabelTable, show: DisplayOptions, asked: SourceRequest) -> ImageData:
     """The images of a table in parts: by a column, train and the first of val and test; or split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
@@ -136,10 +136,10 @@ def table_data(table: Table, show: Show, asked: Request) -> ImageData:
     files, labels, classes, groups and tags, and over the orientations, kinds of values, scale and background of the
     images that are turned, scaled or transparent.
     """
-    return data_of(table_parts(table, show, asked), **asked.division())
+    return build_image_data(read_table_parts(table, show, asked), **asked.division())
 
 
-def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
+def read_table_parts(table: LabelTable, show: DisplayOptions, asked: SourceRequest) -> list[ImageSet]:
     """The training and the test part of a table; or all of its images, if no column says parts."""
     file = table.file
     at_image, notes = _image_column(table, asked)
@@ -171,7 +171,7 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
         *joined,
     ]
     if n := len(table) - sum(n_of.values()):
-        of_test = counted(n, "image of the part 'test' is", "images of the part 'test' are")
+        of_test = format_count(n, "image of the part 'test' is", "images of the part 'test' are")
         notes.append(f"{of_test} left out, for there are some of 'val'")
     notes += [] if asked.is_unlabelled else _notes(table, asked, at_label, taken)
     kept = _distinct(table, rows, files, n_train, labels, groups)
@@ -183,7 +183,9 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
 
     def image_set(of: slice, part: str) -> ImageSet:
         of_groups = None if groups is None else groups[of]
-        found = files_image_set(root, paths[of], labels[of], classes, show, split=part, groups=of_groups, tags=tags)
+        found = make_files_image_set(
+            root, paths[of], labels[of], classes, show, split=part, groups=of_groups, tags=tags
+        )
         return replace(found, reading=found.reading.with_notes(notes), target=target)
 
     if len(parts) == 1:
@@ -191,7 +193,7 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     return [image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")]
 
 
-def read_table(file: Path) -> Table:
+def read_table(file: Path) -> LabelTable:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
     opened = io.StringIO(read_text(file), newline="")
     first = next((line for line in opened if line.strip()), "")
@@ -214,12 +216,13 @@ def read_table(file: Path) -> Table:
     if uneven:
         line, n = uneven[0]
         raise DataError(
-            f"{file} has {counted(len(uneven), 'row')} without the {len(header)} cells of its first line, the first "
+            f"{file} has {format_count(len(uneven), 'row')} without the {len(header)} cells of its first line, the "
+            "first "
             f"is line {line} with {n}; put cells that hold the delimiter into double quotes."
         )
     if not lines:
         raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image a row.")
-    return Table(file=file, header=header, columns=cells, lines=lines)
+    return LabelTable(file=file, header=header, columns=cells, lines=lines)
 
 
 def read_text(file: Path) -> str:
@@ -243,7 +246,7 @@ def _delimiter(first: str, file: Path) -> str:
     return max((usual, ",", ";", "\t"), key=lambda sign: counts[sign])
 
 
-def _image_column(table: Table, asked: Request) -> tuple[int, list[str]]:
+def _image_column(table: LabelTable, asked: SourceRequest) -> tuple[int, list[str]]:
     """The column of paths, and a note if its name was not sure to be one."""
     at = table.usual(IMAGE_NAMES) if asked.image_column is None else table.column(asked.image_column)
     if at is not None:
@@ -261,7 +264,7 @@ def _image_column(table: Table, asked: Request) -> tuple[int, list[str]]:
     return at, [f"images are those of the column {table.header[at]!r}"]
 
 
-def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> tuple[int | None, list[str]]:
+def _label_column(table: LabelTable, asked: SourceRequest, taken: Sequence[int | None]) -> tuple[int | None, list[str]]:
     """The column of labels, None if there is none, and a note if its name was not sure to be one."""
     if asked.label_columns and asked.label_column is not None:
         raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
@@ -279,7 +282,7 @@ def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> 
     return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
 
 
-def _split(table: Table, asked: Request, taken: Sequence[int | None]) -> GivenSplit:
+def _split(table: LabelTable, asked: SourceRequest, taken: Sequence[int | None]) -> GivenSplit:
     """What the columns that are not taken say of parts."""
     if asked.is_unlabelled:
         return GivenSplit(columns=(), parts=(), like=(), notes=())
@@ -296,14 +299,14 @@ def _split(table: Table, asked: Request, taken: Sequence[int | None]) -> GivenSp
     return found if named is None else replace(found, notes=())
 
 
-def _parts(table: Table, split: GivenSplit) -> Rows:
+def _parts(table: LabelTable, split: GivenSplit) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs; or all."""
     if not split.columns:
         return {"all": np.arange(len(table))}
     unknown = [row for row, part in enumerate(split.parts) if not part]
     advice = "expected train, val or test in each, or another column (--split-column)"
     table.refuse(table.column(split.columns[0]), unknown, len(table), "no part", advice)
-    parts = rows_of_parts(split.parts)
+    parts = group_rows_by_part(split.parts)
     if len(parts) < 2 or "train" not in parts:
         there = " or ".join(map(repr, sorted(set(split.parts))))
         raise DataError(
@@ -313,15 +316,15 @@ def _parts(table: Table, split: GivenSplit) -> Rows:
     return parts
 
 
-def _without_ignored(table: Table, asked: Request, at: int | None, parts: Rows) -> tuple[Rows, list[str]]:
+def _without_ignored(table: LabelTable, asked: SourceRequest, at: int | None, parts: Rows) -> tuple[Rows, list[str]]:
     """The parts without images of labels that are to be left out, and a note; without its test part one is all."""
     if not asked.ignore_labels or asked.is_unlabelled:
         return parts, []
     if at is None:
         raise QueryError(f"Tags of {table.file} are columns of 0 and 1, of which --ignore-label leaves none out.")
-    cells, keys = table.columns[at], set(map(label_key, asked.ignore_labels))
+    cells, keys = table.columns[at], set(map(normalise_label, asked.ignore_labels))
     tags_of = _tags_of(cells, is_asked=True)[1] if asked.multi_label else {}
-    out = {cell for cell in set(cells) if not keys.isdisjoint(map(label_key, (cell, *tags_of.get(cell, ()))))}
+    out = {cell for cell in set(cells) if not keys.isdisjoint(map(normalise_label, (cell, *tags_of.get(cell, ()))))}
     kept = {part: rows[[cells[row] not in out for row in rows.tolist()]] for part, rows in parts.items()}
     n_out = sum(map(len, parts.values())) - sum(map(len, kept.values()))
     shown = " or ".join(map(repr, asked.ignore_labels))
@@ -330,7 +333,7 @@ def _without_ignored(table: Table, asked: Request, at: int | None, parts: Rows) 
         raise QueryError(
             f"{some} of {table.file} have the label {shown} in {table.header[at]!r}; expected some of them."
         )
-    notes = [f"{counted(n_out, 'image')} with the label {shown} {'is' if n_out == 1 else 'are'} left out"]
+    notes = [f"{format_count(n_out, 'image')} with the label {shown} {'is' if n_out == 1 else 'are'} left out"]
     if gone := [part for part, rows in kept.items() if not len(rows)]:
         notes.append(f"no image of the part {gone[0]!r} has another label: some of the others are tested on")
         kept = {"all": kept["train"]}
@@ -338,7 +341,7 @@ def _without_ignored(table: Table, asked: Request, at: int | None, parts: Rows) 
 
 
 def _paths(
-    table: Table, at: int, rows: NDArray[np.int64], folder: str | os.PathLike[str] | None
+    table: LabelTable, at: int, rows: NDArray[np.int64], folder: str | os.PathLike[str] | None
 ) -> tuple[Path, list[str], list[str]]:
     """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.
 
@@ -363,7 +366,7 @@ def _paths(
         if not several:
             advice = "paths are absolute, or below the folder of the table, or that of --image-folder"
         at_first = os.path.join(root, paths[first])
-        advice = f"it is a {odd}, no regular file" if (odd := irregular(at_first)) else advice
+        advice = f"it is a {odd}, no regular file" if (odd := describe_irregular_file(at_first)) else advice
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
             f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as "
@@ -410,7 +413,7 @@ def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list
 
 
 def _distinct(
-    table: Table,
+    table: LabelTable,
     rows: NDArray[np.int64],
     files: list[str],
     n_train: int,
@@ -427,7 +430,7 @@ def _distinct(
     if contrary:
         one, other = (int(rows[place]) for place in contrary[0])
         raise DataError(
-            f"{table.file} has {counted(len(contrary), 'row')} with an image that an earlier row has with another "
+            f"{table.file} has {format_count(len(contrary), 'row')} with an image that an earlier row has with another "
             f"label, part or group, the first is {files[contrary[0][1]]} in the lines {table.lines[one]} and "
             f"{table.lines[other]}; expected one row an image, with several labels in one cell as "
             f"'a{TAG_SEPARATOR}b' (--multi-label)."
@@ -435,7 +438,7 @@ def _distinct(
     return np.fromiter(first.values(), np.int64)
 
 
-def _labels(table: Table, asked: Request, at: int | None, taken: set[int | None], parts: Rows) -> Labels:
+def _labels(table: LabelTable, asked: SourceRequest, at: int | None, taken: set[int | None], parts: Rows) -> Labels:
     rows = np.concatenate(list(parts.values()))
     if asked.is_unlabelled:
         return np.full(len(rows), NO_LABEL, np.int64), (), (), []
@@ -455,18 +458,20 @@ def _labels(table: Table, asked: Request, at: int | None, taken: set[int | None]
     )
 
 
-def _of_truths(table: Table, taken: Collection[int | None]) -> list[int]:
+def _of_truths(table: LabelTable, taken: Collection[int | None]) -> list[int]:
     """Columns of 0 and 1, some of which may be blank or -1."""
     found = []
     for at, cells in enumerate(table.columns):
         values = set(cells)
         if at not in taken and len(values) <= len(TRUTHS):
-            known = {TRUTHS.get(one.casefold()) for one in values - missing_labels(values) - _UNCERTAIN}
+            known = {TRUTHS.get(one.casefold()) for one in values - find_missing_labels(values) - _UNCERTAIN}
             found += [at] * (True in known and None not in known)
     return found
 
 
-def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> tuple[Table, int | None, list[str]]:
+def _one_hot(
+    table: LabelTable, taken: set[int | None], rows: NDArray[np.int64]
+) -> tuple[LabelTable, int | None, list[str]]:
     """The table with a column of labels, where of those of 0 and 1 each image has one; None if there are none."""
     binary = _of_truths(table, taken)
     names = [table.header[at] for at in binary]
@@ -479,10 +484,12 @@ def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> t
     return named, len(table.header), [f"classes are the {len(names)} columns {shown}, of which each image has one"]
 
 
-def _refuse_missing(table: Table, asked: Request, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
+def _refuse_missing(
+    table: LabelTable, asked: SourceRequest, at: int, parts: Rows, labels: Mapping[str, Collection[str]]
+) -> None:
     """Refuses cells with labels that may stand for none, unless they are to be kept."""
     every = {""} if asked.keep_na else set(chain(*labels.values()))
-    missing = missing_labels(set(chain(*labels.values()))) & every
+    missing = find_missing_labels(set(chain(*labels.values()))) & every
     wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
     if not wrong:
         return
@@ -495,12 +502,12 @@ def _refuse_missing(table: Table, asked: Request, at: int, parts: Rows, labels: 
     table.refuse(at, sorted(chain(*found)), n, "no label, or one that may stand for none,", advice)
 
 
-def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
+def _classes(table: LabelTable, asked: SourceRequest, at: int, parts: Rows) -> Labels:
     name, given = table.header[at], table.cells(at, np.concatenate(list(parts.values())))
     _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
     counts = Counter(given)
     classes, number, notes = _in_order(counts, "labels", asked.fold_labels)
-    notes += hint_at_numbers(counts, name) if asked.label_kind is None else []
+    notes += describe_numeric_labels(counts, name) if asked.label_kind is None else []
     if len(classes) in (1, len(given)) and not asked.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
@@ -510,7 +517,7 @@ def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     return np.array([number[label] for label in given], np.int64), classes, (), notes
 
 
-def _target(table: Table, asked: Request, at: int | None, rows: NDArray[np.int64]) -> str:
+def _target(table: LabelTable, asked: SourceRequest, at: int | None, rows: NDArray[np.int64]) -> str:
     """The name of the column of labels if they are numbers, found or asked for; "" if they are classes or tags."""
     if asked.is_unlabelled or asked.label_kind == "class":
         return ""
@@ -527,11 +534,11 @@ def _target(table: Table, asked: Request, at: int | None, rows: NDArray[np.int64
     if at is None or asked.multi_label:
         return ""
     counts = Counter(table.cells(at, rows))
-    known = {cell: counts[cell] for cell in counts.keys() - missing_labels(counts)}
-    return table.header[at] if asked.label_kind == "number" or are_measured(known, table.header[at]) else ""
+    known = {cell: counts[cell] for cell in counts.keys() - find_missing_labels(counts)}
+    return table.header[at] if asked.label_kind == "number" or is_measurement(known, table.header[at]) else ""
 
 
-def _numbers(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
+def _numbers(table: LabelTable, asked: SourceRequest, at: int, parts: Rows) -> Labels:
     """The different numbers of a column, ascending, as classes; refuses what is none, and a column of one number."""
     rows = np.concatenate(list(parts.values()))
     name, given = table.header[at], table.cells(at, rows)
@@ -560,10 +567,10 @@ def _in_order(
     labels: Mapping[str, int], what: str, fold_labels: bool
 ) -> tuple[tuple[str, ...], dict[str, int], list[str]]:
     """The classes of labels in their order, the number of each label, and notes; 1 and 1.0 are one class."""
-    if fold_labels and (alike := spellings(labels)):
+    if fold_labels and (alike := group_spellings(labels)):
         name_of = {label: label for label in labels} | {label: group[0] for group in alike for label in group}
         classes, number, _ = _in_order(Counter(name_of.values()), what, False)
-        notes = label_notes(alike, what=what, joined=True)
+        notes = describe_label_spellings(alike, what=what, joined=True)
         return classes, {label: number[name] for label, name in name_of.items()}, notes
     if all(_WHOLE.fullmatch(label) for label in labels):
         as_numbers = {label: int(label.partition(".")[0]) for label in labels}
@@ -574,7 +581,7 @@ def _in_order(
     return ordered, {label: at for at, label in enumerate(ordered)}, []
 
 
-def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArray[np.int64]) -> Labels:
+def _indicated(table: LabelTable, asked: SourceRequest, numbers: Sequence[int], rows: NDArray[np.int64]) -> Labels:
     """Tags of columns of 0 and 1; blank cells count as 0."""
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
@@ -585,7 +592,7 @@ def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArr
     has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
     for place, at in enumerate(numbers):
         cells = table.cells(at, rows)
-        blank = missing_labels(set(cells)) - _UNCERTAIN
+        blank = find_missing_labels(set(cells)) - _UNCERTAIN
         wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
         table.require(at, rows, wrong, "neither 0 nor 1", advice)
         if asked.uncertain is None and not is_signed:  # as CelebA, of 1 and -1 alone, is
@@ -597,13 +604,13 @@ def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArr
     notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
     why = ", for the others have 1" * is_signed
     notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}{why}"] * bool(n_uncertain)
-    alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if asked.fold_labels else []
+    alike = group_spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if asked.fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
         has[:, places[0]] = has[:, places].any(axis=1)
         kept = [tag not in others for tag in tags]
         has, tags = has[:, kept], tuple(tag for tag in tags if tag not in others)
-    return _combined(table, asked, has, tags, [*notes, *label_notes(alike, what="tags", joined=True)])
+    return _combined(table, asked, has, tags, [*notes, *describe_label_spellings(alike, what="tags", joined=True)])
 
 
 def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, list[str]]]:
@@ -627,7 +634,7 @@ def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, 
     return "", {cell: [cell] * bool(cell) for cell in distinct}
 
 
-def _written(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
+def _written(table: LabelTable, asked: SourceRequest, at: int, parts: Rows) -> Labels:
     """Tags of one column, with a sign between them; an empty cell has none."""
     cells = table.cells(at, np.concatenate(list(parts.values())))
     sign, of_cell = _tags_of(cells, is_asked=True)
@@ -646,7 +653,9 @@ def _written(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     return _combined(table, asked, has, tags, notes)
 
 
-def _combined(table: Table, asked: Request, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
+def _combined(
+    table: LabelTable, asked: SourceRequest, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]
+) -> Labels:
     """The combinations of tags that occur, as classes."""
     if odd := [tag for tag in tags if TAG_SEPARATOR in tag or not tag]:
         raise DataError(f"{table.file} has the tag {odd[0]!r}; expected a name without {TAG_SEPARATOR!r}.")
@@ -664,29 +673,29 @@ def _combined(table: Table, asked: Request, has: NDArray[np.bool_], tags: tuple[
     return number.reshape(-1).astype(np.int64), classes, tags, notes
 
 
-def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _groups(table: LabelTable, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     cells = table.cells(at, rows)
-    table.require(at, rows, missing_labels(set(cells)), "no group", "name one for each, such as the image itself")
+    table.require(at, rows, find_missing_labels(set(cells)), "no group", "name one for each, such as the image itself")
     if len(set(cells)) == 1:
         raise DataError(
             f"All {len(rows):,} images of {table.file} are of the group {cells[0]!r} in the column "
             f"{table.header[at]!r}; expected several, of which some are to be tested on."
         )
-    return groups_of_names(cells)
+    return hash_group_names(cells)
 
 
-def like_group(names: Sequence[str]) -> str | None:
+def find_group_column(names: Sequence[str]) -> str | None:
     """The first column whose name says what several images may be of, whatever its case, blanks and signs."""
     key_of = {name: re.sub(r"[\W_]+", "", name.casefold()) for name in names}
     fitting = ((name, word) for word in _LIKE_GROUPS for name in names if key_of[name] in (word, f"{word}id"))
     return next((name for name, _ in fitting), None)
 
 
-def _notes(table: Table, asked: Request, at: int | None, taken: Collection[int | None]) -> list[str]:
+def _notes(table: LabelTable, asked: SourceRequest, at: int | None, taken: Collection[int | None]) -> list[str]:
     """What a user may want to know of columns that were not used."""
     notes = []
     recurs = (at not in taken and 1 < len(set(cells)) < len(table) for at, cells in enumerate(table.columns))
-    name = None if asked.group is not None else like_group(list(compress(table.header, recurs)))
+    name = None if asked.group is not None else find_group_column(list(compress(table.header, recurs)))
     if name is not None:
         how = f"--group {shlex.quote(name)} keeps them together"
         notes.append(f"images with the same {name!r} may be on both sides; {how}")

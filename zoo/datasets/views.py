@@ -19,13 +19,13 @@ from typing import Any, cast
 
 from ..cards.schema import EncoderCard, Preprocess
 from ..errors import QueryError
-from ..optional import requires_extra
-from .images import ImageSet, LazyImages, digest
-from .recipes import WORDS, Masking, Recipe
-from .rgb import narrowed, to_rgb
-from .subsets import checked_seed, is_whole, uniform_draws
+from ..optional import require_extra
+from .images import ImageSet, LazyImages, compute_digest
+from .recipes import WORDS, AugmentationRecipe, PatchMasking
+from .rgb import crop_extreme_ratio, to_rgb
+from .subsets import check_seed, draw_uniform, is_whole
 
-with requires_extra("models", needed_for="Working with images"):
+with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image, ImageFilter
     from torchvision import transforms
@@ -42,10 +42,10 @@ _MASK_ATTEMPTS = 100
 _CONTEXT_SHARE, _TARGET_SHARE, _TARGET_RATIO, _N_TARGETS = (0.85, 1.0), (0.15, 0.2), (0.75, 1.5), 4
 
 
-def hidden_patches(masking: Masking, n_rows: int, n_columns: int, uniform: Uniform) -> np.ndarray:
+def draw_patch_mask(masking: PatchMasking, n_rows: int, n_columns: int, uniform: Uniform) -> np.ndarray:
     """True where a patch is hidden, bool (n_rows, n_columns); at least one patch stays.
 
-    >>> int(hidden_patches(Masking(share=0.75), 4, 4, lambda n: np.linspace(0, 0.9, n)).sum())
+    >>> int(draw_patch_mask(PatchMasking(share=0.75), 4, 4, lambda n: np.linspace(0, 0.9, n)).sum())
     12
     """
     n = n_rows * n_columns
@@ -111,7 +111,7 @@ _LARGEST_MAGNITUDE = 10.0
 _N_OPERATIONS, _OPERATION_PROBABILITY, _MAGNITUDE_DEVIATION = 2, 0.5, 0.5
 
 
-def random_policy(image: Image.Image, magnitude: float, uniform: Uniform, *, fill: Fill) -> Image.Image:
+def apply_random_policy(image: Image.Image, magnitude: float, uniform: Uniform, *, fill: Fill) -> Image.Image:
     """Two of fifteen operations, each with probability one half: RandAugment (arXiv:1909.13719) as in timm.
 
     Each operation draws its magnitude around ``magnitude`` (0 to 10), with deviation 0.5. ``fill`` is the colour of
@@ -127,7 +127,7 @@ def random_policy(image: Image.Image, magnitude: float, uniform: Uniform, *, fil
     return image
 
 
-def photometric(image: Image.Image, uniform: Uniform) -> Image.Image:
+def apply_photometric(image: Image.Image, uniform: Uniform) -> Image.Image:
     """Fewer levels, another sharpness, solarised from some level on, full contrast: as VISSL does for PIRL."""
     _, levels, sharpness, threshold = uniform(4).tolist()
     changed = F.posterize(image, 4 + int(5 * levels))
@@ -175,13 +175,13 @@ _NUMBERS = {word: number for number, word in enumerate(sorted(WORDS))}
 _CROP_ATTEMPTS = 10  # of a crop that lies within the image, as in torchvision's RandomResizedCrop
 
 
-def augmented(image: Image.Image, recipe: Recipe, *, seed: int, name: str, view: int) -> Image.Image:
+def augment_image(image: Image.Image, recipe: AugmentationRecipe, *, seed: int, name: str, view: int) -> Image.Image:
     """View number ``view`` of an image of any mode and size with a name in its set: RGB of recipe.size_px."""
     made, strengths = recipe.augmentations, recipe.strengths
     image_key = int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
     def uniform(word: str) -> Uniform:
-        return lambda n: uniform_draws((_STREAM, seed, image_key, view, _NUMBERS[word]), n)
+        return lambda n: draw_uniform((_STREAM, seed, image_key, view, _NUMBERS[word]), n)
 
     def happens(word: str, probability: float) -> bool:
         """Whether an augmentation is applied, by its first draw."""
@@ -197,11 +197,11 @@ def augmented(image: Image.Image, recipe: Recipe, *, seed: int, name: str, view:
     if "rotate" in made:
         shown = F.rotate(shown, strengths.rotation_degrees * (2 * float(uniform("rotate")(1)[0]) - 1))
     if happens("autoaugment", strengths.policy_probability):
-        shown = random_policy(shown, strengths.policy_magnitude, uniform("autoaugment"), fill=recipe.mean_colour)
+        shown = apply_random_policy(shown, strengths.policy_magnitude, uniform("autoaugment"), fill=recipe.mean_colour)
     if happens("color", strengths.jitter_probability):
         shown = _jittered(shown, recipe, uniform("color"))
     if happens("photometric", strengths.photometric_probability):
-        shown = photometric(shown, uniform("photometric"))
+        shown = apply_photometric(shown, uniform("photometric"))
     if happens("gray", strengths.gray_probability):
         shown = F.rgb_to_grayscale(shown, num_output_channels=3)
     if happens("blur", _in_turn(strengths.blur_probability, view)):
@@ -221,16 +221,16 @@ def _in_turn(probabilities: tuple[float, ...], view: int) -> float:
     return probabilities[view % len(probabilities)]
 
 
-def _resized(image: Image.Image, recipe: Recipe) -> Image.Image:
+def _resized(image: Image.Image, recipe: AugmentationRecipe) -> Image.Image:
     """The image after the resize and crop of the encoder's preprocessing."""
     resized = F.resize(
-        narrowed(image), [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation)
+        crop_extreme_ratio(image), [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation)
     )
     cropped: Image.Image = F.center_crop(resized, [recipe.size_px, recipe.size_px])
     return cropped
 
 
-def _cropped(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
+def _cropped(image: Image.Image, recipe: AugmentationRecipe, uniform: Uniform) -> Image.Image:
     width, height = image.size
     size, interpolation = [recipe.size_px, recipe.size_px], InterpolationMode(recipe.strengths.interpolation)
     window = _window(width, height, recipe, uniform)
@@ -238,7 +238,7 @@ def _cropped(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Imag
     return cropped
 
 
-def _window(width: int, height: int, recipe: Recipe, uniform: Uniform) -> tuple[int, int, int, int]:
+def _window(width: int, height: int, recipe: AugmentationRecipe, uniform: Uniform) -> tuple[int, int, int, int]:
     """Top, left, height and width of a crop: the first of ten that lies within the image, else the middle of it."""
     (small, large), (narrow, wide) = recipe.strengths.crop_scale, recipe.strengths.crop_ratio
     for area, ratio, down, across in uniform(4 * _CROP_ATTEMPTS).reshape(-1, 4).tolist():
@@ -252,7 +252,7 @@ def _window(width: int, height: int, recipe: Recipe, uniform: Uniform) -> tuple[
     return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
-def _jittered(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
+def _jittered(image: Image.Image, recipe: AugmentationRecipe, uniform: Uniform) -> Image.Image:
     draws = uniform(9)  # the first says whether colours are changed at all
     brightness, contrast, saturation, hue = recipe.strengths.jitter
     signs = (2 * draws[5:9] - 1).tolist()  # in [-1, 1)
@@ -268,7 +268,7 @@ def _jittered(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Ima
     return image
 
 
-def _erased(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
+def _erased(image: Image.Image, recipe: AugmentationRecipe, uniform: Uniform) -> Image.Image:
     """A rectangle of 2 % to a third of the area without its pixels, as in Random Erasing, arXiv:1708.04896."""
     _, area, ratio, down, across = uniform(5).tolist()
     n_pixels, chosen = recipe.size_px**2 * (0.02 + (1 / 3 - 0.02) * area), 0.3 * (1 / 0.09) ** ratio
@@ -280,9 +280,9 @@ def _erased(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image
     return erased
 
 
-def _masked(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
+def _masked(image: Image.Image, recipe: AugmentationRecipe, uniform: Uniform) -> Image.Image:
     n = -(-recipe.size_px // recipe.patch_size_px)
-    hidden = hidden_patches(recipe.strengths.masking, n, n, lambda k: uniform(k + 1)[1:])
+    hidden = draw_patch_mask(recipe.strengths.masking, n, n, lambda k: uniform(k + 1)[1:])
     pixels = np.array(image)  # (px, px, 3)
     whole = np.kron(hidden, np.ones((recipe.patch_size_px,) * 2, bool))[: recipe.size_px, : recipe.size_px]
     pixels[whole.astype(bool)] = recipe.mean_colour
@@ -295,7 +295,9 @@ ANGLES = (0, 90, 180, 270)
 _TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 
 
-def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int = 10, seed: int = 0) -> ImageSet:
+def make_views(
+    images: ImageSet, recipe: AugmentationRecipe, *, n: int | None = None, q: int = 10, seed: int = 0
+) -> ImageSet:
     """q random views (at least 2) of each of n images, drawn by seed, or of all: n * q RGB images of recipe.size_px.
 
     Labels are the numbers of the source images, 0 to n - 1, and classes their names. A view depends on the seed, the
@@ -306,7 +308,7 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
             f"{q!r} views of each image of {images.name!r} were asked for; expected at least q=2, for views of one "
             "image are compared with each other."
         )
-    chosen = images.subset(drawn_images(images, n, seed=seed), split=images.split)
+    chosen = images.subset(draw_image_positions(images, n, seed=seed), split=images.split)
     # splits of the vocabulary of results: views as in pretraining, or alike for every encoder
     how = "pretraining-augmented" if recipe.is_of_card else "augmented"
     return ImageSet(
@@ -319,21 +321,21 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
         labels=np.repeat(np.arange(len(chosen)), q).astype(np.int64),
         classes=tuple(chosen.names),
         names=[f"{name}#view{view}" for name in chosen.names for view in range(q)],
-        fingerprint=digest([DRAWING, chosen.fingerprint, recipe.fingerprint_text, str(int(seed)), str(int(q))]),
+        fingerprint=compute_digest([DRAWING, chosen.fingerprint, recipe.fingerprint_text, str(int(seed)), str(int(q))]),
     )
 
 
-def rotations_of(images: ImageSet, *, n: int | None = None, seed: int = 0) -> ImageSet:
+def make_rotations(images: ImageSet, *, n: int | None = None, seed: int = 0) -> ImageSet:
     """Each of n images, drawn by seed, or of all, turned counter-clockwise by 0, 90, 180 and 270 degrees: n * 4 images.
 
     They are turned before any resize; labels are 0 to 3, the number of quarter turns.
 
     >>> from zoo.datasets import digits_data
-    >>> turned = rotations_of(digits_data().val, n=5)
+    >>> turned = make_rotations(digits_data().val, n=5)
     >>> len(turned), turned.labels[:5].tolist(), turned.split
     (20, [0, 1, 2, 3, 0], 'val rotated')
     """
-    chosen = images.subset(drawn_images(images, n, seed=seed), split=images.split)
+    chosen = images.subset(draw_image_positions(images, n, seed=seed), split=images.split)
     return ImageSet(
         name=images.name,
         split=f"{images.split} rotated",
@@ -341,13 +343,13 @@ def rotations_of(images: ImageSet, *, n: int | None = None, seed: int = 0) -> Im
         labels=np.tile(np.arange(len(ANGLES)), len(chosen)).astype(np.int64),
         classes=tuple(f"{angle} degrees" for angle in ANGLES),
         names=[f"{name}#{angle}" for name in chosen.names for angle in ANGLES],
-        fingerprint=digest(["rotations-1", chosen.fingerprint]),
+        fingerprint=compute_digest(["rotations-1", chosen.fingerprint]),
     )
 
 
-def drawn_images(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarray:
+def draw_image_positions(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarray:
     """Positions of n images, int64, ascending: those whose names have the lowest hashes under a seed; None: of all."""
-    checked_seed(seed)
+    check_seed(seed)
     n_there = len(images)
     if n is None:
         return np.arange(n_there)
@@ -363,17 +365,17 @@ def drawn_images(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarra
     return np.sort(np.argsort(ranks, kind="stable")[:n]).astype(np.int64)
 
 
-def view_preprocess(card: EncoderCard) -> transforms.Compose:
+def build_view_preprocess(card: EncoderCard) -> transforms.Compose:
     """From a view to an encoder's input, float32 (3, px, px): its preprocessing without resize and crop.
 
     Of torchvision's classes alone, which a worker process can unpickle.
     """
     about = card.preprocess
     normalize = transforms.Normalize(mean=list(about.mean), std=list(about.std))
-    return transforms.Compose([v2.RGB(), transforms.ToTensor(), normalize, *ordered(about)])
+    return transforms.Compose([v2.RGB(), transforms.ToTensor(), normalize, *make_channel_reorder(about)])
 
 
-def ordered(preprocess: Preprocess) -> list[itemgetter[Any]]:
+def make_channel_reorder(preprocess: Preprocess) -> list[itemgetter[Any]]:
     """The last step of a preprocessing whose channels are not red, green and blue; workers unpickle it."""
     return [itemgetter([2, 1, 0])] if preprocess.channels == "BGR" else []
 
@@ -399,8 +401,10 @@ class ViewReader:
         return ViewReader, (self.sources, self.q, self.view)
 
 
-def _view(names: Sequence[str], recipe: Recipe, seed: int, image: Image.Image, index: int, view: int) -> Image.Image:
-    return augmented(image, recipe, seed=seed, name=names[index], view=view)
+def _view(
+    names: Sequence[str], recipe: AugmentationRecipe, seed: int, image: Image.Image, index: int, view: int
+) -> Image.Image:
+    return augment_image(image, recipe, seed=seed, name=names[index], view=view)
 
 
 def _turned(image: Image.Image, index: int, turns: int) -> Image.Image:

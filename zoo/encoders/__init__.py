@@ -1,8 +1,8 @@
 """From a card to a module that turns images into features.
 
->>> from zoo.cards.catalogue import catalogue
+>>> from zoo.cards.catalogue import load_catalogue
 >>> from zoo.encoders import build_encoder
->>> encoder = build_encoder(catalogue()["simclr_rn50"], device="meta")
+>>> encoder = build_encoder(load_catalogue()["simclr_rn50"], device="meta")
 >>> sum(parameter.numel() for parameter in encoder.parameters())
 23508032
 
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy, requires_extra
+from ..optional import make_lazy_exports, require_extra
 
-with requires_extra("models", needed_for="Building an encoder"):
+with require_extra("models", needed_for="Building an encoder"):
     import torch  # noqa: F401 (who asks for a module of this package is told what is missing)
 
 if TYPE_CHECKING:
@@ -26,4 +26,4 @@ if TYPE_CHECKING:
     from .encoder import Encoder as Encoder
 else:  # torchvision, which building needs, takes as long to import as torch
     names = {"build": ["build_empty_encoder", "build_encoder"], "encoder": ["Encoder"]}
-    __getattr__, __dir__, __all__ = lazy(__name__, names)
+    __getattr__, __dir__, __all__ = make_lazy_exports(__name__, names)

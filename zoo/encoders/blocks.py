@@ -25,7 +25,7 @@ _CONTAINERS = ("stages", "layers", "blocks")
 _CLASS_LATER = ("cls_attn_blocks", "blocks_token_only")  # of networks whose other blocks see patches alone
 
 
-def block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
+def list_block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
     """The blocks of each stage, the first first; none where they are not known."""
     if isinstance(backbone, ResNet | SmallResNet):
         stages = [list(layer.children()) for name, layer in backbone.named_children() if name.startswith("layer")]
@@ -63,12 +63,12 @@ def _blocks_within(stage: nn.Module) -> nn.Module | None:
     return within if isinstance(within, nn.Sequential | nn.ModuleList) and len(within) else None
 
 
-class _Enough(Exception):
+class _StopForward(Exception):
     """All that was asked for has been computed."""
 
 
 @contextmanager
-def watched(modules: Sequence[nn.Module], seen: Seen) -> Iterator[None]:
+def watch_blocks(modules: Sequence[nn.Module], seen: Seen) -> Iterator[None]:
     """Calls ``seen`` for every block of these that runs within."""
 
     def hook(number: int) -> Callable[..., None]:
@@ -85,7 +85,7 @@ def watched(modules: Sequence[nn.Module], seen: Seen) -> Iterator[None]:
             handle.remove()
 
 
-def patches_of(backbone: Any, output: Tensor, *, n_prefix: int | None = None) -> Tensor:
+def extract_patch_maps(backbone: Any, output: Tensor, *, n_prefix: int | None = None) -> Tensor:
     """Channels before places, (n, channels, rows, columns) or, of tokens, (n, channels, places).
 
     ``output`` is a map, (n, channels, rows, columns) or with its channels last, or tokens, (n, tokens, channels), the
@@ -99,9 +99,9 @@ def patches_of(backbone: Any, output: Tensor, *, n_prefix: int | None = None) ->
     return output[:, n_prefix:].transpose(1, -1)
 
 
-def mean_of_map(backbone: Any, output: Tensor) -> Tensor:
+def average_map(backbone: Any, output: Tensor) -> Tensor:
     """The mean over all positions of a block's output, (n, channels); class and register tokens do not count."""
-    patches = patches_of(backbone, output)
+    patches = extract_patch_maps(backbone, output)
     return patches.mean(dim=tuple(range(2, patches.ndim)))
 
 
@@ -115,11 +115,11 @@ def _has_channels_last(backbone: Any, output: Tensor) -> bool:
     return last != columns and first not in known and last in known
 
 
-def of_blocks(
+def read_block_outputs(
     backbone: Any, images: Tensor, blocks: Sequence[int], *, read: Callable[[Any, Tensor], Tensor]
 ) -> list[Tensor]:
     """What is read from the outputs of blocks, in their order here; what comes after the last is not computed."""
-    modules = [module for stage in block_modules(backbone) for module in stage]
+    modules = [module for stage in list_block_modules(backbone) for module in stage]
     numbers = [block % len(modules) for block in blocks]
     found: dict[int, Tensor] = {}
 
@@ -127,12 +127,12 @@ def of_blocks(
         if number in numbers:
             found[number] = read(backbone, output)
             if len(found) == len(numbers):
-                raise _Enough
+                raise _StopForward
 
     try:
-        with watched(modules, seen):
+        with watch_blocks(modules, seen):
             backbone(images)
-    except _Enough:
+    except _StopForward:
         pass
     if len(found) < len(numbers):
         raise QueryError(
@@ -141,17 +141,17 @@ def of_blocks(
     return [found[number] for number in numbers]
 
 
-def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
+def compute_block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
     """Means of the maps of blocks, the earliest first."""
-    return torch.cat(of_blocks(backbone, images, blocks, read=mean_of_map), dim=-1)
+    return torch.cat(read_block_outputs(backbone, images, blocks, read=average_map), dim=-1)
 
 
 def has_tokens(backbone: Any) -> bool:
-    """Whether :func:`block_tokens` reads it: a vision transformer of timm, of transformers or of the zoo."""
+    """Whether :func:`compute_block_tokens` reads it: a vision transformer of timm, of transformers or of the zoo."""
     return hasattr(backbone, "forward_intermediates") and hasattr(backbone, "fc_norm") and hasattr(backbone, "blocks")
 
 
-def block_tokens(backbone: Any, images: Tensor, blocks: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+def compute_block_tokens(backbone: Any, images: Tensor, blocks: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
     """Patch tokens of blocks and those before them, each (n, tokens, width), through the final norm.
 
     The earliest block comes first; those after the last are not computed.

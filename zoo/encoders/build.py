@@ -17,12 +17,12 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from ..cards.catalogue import own_card
+from ..cards.catalogue import get_base_card
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError
-from ..optional import requires_extra
+from ..optional import require_extra
 from . import resnet
-from .encoder import Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
+from .encoder import Encoder, QuantisedProjection, build_derived_pooling, build_pooling, get_projection_dim
 
 Constructor: TypeAlias = Callable[..., tuple[nn.Module, int]]
 
@@ -60,7 +60,7 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
         width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
     if card.representation.layer == "pooled":
         width = getattr(module, "pooled_features", width)  # RADIO of transformers joins class tokens
-    n_projected = projection_dim(card, width=width)
+    n_projected = get_projection_dim(card, width=width)
     if n_projected:
         module.head = nn.Linear(width, n_projected, bias=False)
         nn.init.normal_(module.head.weight, std=width**-0.5)  # as CLIP starts it
@@ -71,17 +71,17 @@ def _constructor(card: EncoderCard) -> Constructor:
     backbone = card.architecture.backbone
     library, _, name = backbone.partition(":")
     if library == "torchvision":
-        return partial(resnet.torchvision_resnet, name)
+        return partial(resnet.build_torchvision_resnet, name)
     if backbone in resnet.BACKBONES:
         return resnet.BACKBONES[backbone]
     if library == "transformers":
-        with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
+        with require_extra("transformers", needed_for=f"The encoder {card.id!r}"):
             from . import transformers_models
-        return partial(transformers_models.transformers_model, name)
-    with requires_extra("models", needed_for=f"The encoder {card.id!r}"):
+        return partial(transformers_models.build_transformers_model, name)
+    with require_extra("models", needed_for=f"The encoder {card.id!r}"):
         from . import timm_models  # slow to import, and not needed for ResNets
     if library == "timm":
-        return partial(timm_models.timm_model, name)
+        return partial(timm_models.build_timm_model, name)
     if backbone in timm_models.BACKBONES:
         return timm_models.BACKBONES[backbone]
     known = ", ".join(sorted(resnet.BACKBONES | timm_models.BACKBONES))
@@ -140,12 +140,12 @@ def build_empty_encoder(card: EncoderCard) -> Encoder:
         return _built(card)
 
 
-def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
+def replace_pooling(encoder: Encoder, card: EncoderCard) -> Encoder:
     """The same backbone with the features of a card that :mod:`zoo.cards.representations` has derived.
 
     Names and shapes of the state dict stay the same, so that weights of one are weights of both.
     """
-    pooling = other_pooling(card, encoder.backbone)
+    pooling = build_derived_pooling(card, encoder.backbone)
     if isinstance(encoder.pooling, QuantisedProjection):
         quantised = copy(encoder.pooling)  # shares the parameters
         quantised.instead, pooling = pooling, quantised
@@ -156,14 +156,14 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
 
 
 def _built(card: EncoderCard) -> Encoder:
-    whole = own_card(card)
+    whole = get_base_card(card)
     if whole is not card:  # architecture and weights as in ``card``, which may have been changed
         whole = replace(card, id=whole.id, representation=whole.representation)
     backbone, width = build_backbone(whole)
     encoder = Encoder(backbone, build_pooling(whole, width=width), dim=whole.representation.dim)
     encoder = encoder.eval().requires_grad_(False)
     encoder.px, encoder.card = whole.preprocess.crop_px, whole
-    return encoder if whole is card else with_features(encoder, card)
+    return encoder if whole is card else replace_pooling(encoder, card)
 
 
 _DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]

@@ -1,10 +1,10 @@
 """What a network costs: counted on tensors without content, and expected on a device.
 
-* :func:`computed_cost` runs a network on the meta device, where nothing is computed. Operations of matrix products,
+* :func:`compute_card_cost` runs a network on the meta device, where nothing is computed. Operations of matrix products,
   convolutions and attention are counted by ``torch.utils.flop_counter``; the others are a few percent. Memory follows
   from the storages of all intermediate results, from the operation that makes them until the last reference is gone, as
   PyTorch's eager mode has it. Attention is counted as one fused operation, as CPUs and GPUs compute it.
-* :func:`expected_images_per_second` times three small networks on a device, once, and expects of any other network that
+* :func:`estimate_images_per_second` times three small networks on a device, once, and expects of any other network that
   its seconds are a sum of operations, bytes written and calls, each at the rate of those three.
 """
 
@@ -24,14 +24,14 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..cards.costs import Cost, cost_of, why_unknown
+from ..cards.costs import Cost, explain_unknown_cost, find_cost
 from ..cards.schema import EncoderCard
 from ..errors import BuildError, MissingExtra, QueryError
-from ..files import cache_folder, replaced
-from ..optional import requires_extra
-from .processor import fast_forward
+from ..files import get_cache_folder, replace_file
+from ..optional import require_extra
+from .processor import use_fast_forward
 
-with requires_extra("models", needed_for="Costs of networks"):
+with require_extra("models", needed_for="Costs of networks"):
     import torch
     from torch import Tensor, nn
     from torch.overrides import TorchFunctionMode
@@ -42,7 +42,7 @@ with requires_extra("models", needed_for="Costs of networks"):
 _LARGE_BATCH = 64  # the other of the two batches from which memory by batch follows
 
 
-class Followed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Memory of a forward pass: storages are added up as operations make them, until their last reference goes.
 
     Storages of ``before`` are not counted, nor is what an operation allocates and frees by itself.
@@ -108,12 +108,12 @@ class _FusedAttention(TorchFunctionMode):
         return func(*args, **given)
 
 
-def followed(network: nn.Module, images: Tensor) -> Followed:
+def track_memory(network: nn.Module, images: Tensor) -> MemoryTracker:
     """Memory of a forward pass without gradients, on the meta device or a real one; images count as alive throughout.
 
     On a real device the result is what its eager kernels ask for, in bytes of tensors: an allocator rounds each up.
     """
-    follower, was_enabled = Followed(_tensors(network)), gc.isenabled()
+    follower, was_enabled = MemoryTracker(_tensors(network)), gc.isenabled()
     gc.disable()  # tensors end with their last reference alone, so that the same pass gives the same number
     try:
         with torch.no_grad(), follower:
@@ -126,7 +126,7 @@ def followed(network: nn.Module, images: Tensor) -> Followed:
     return follower
 
 
-def cost_of_network(network: nn.Module, px: int) -> Cost:
+def compute_network_cost(network: nn.Module, px: int) -> Cost:
     """The cost of a network on the meta device for images of ``px`` x ``px`` in three channels.
 
     Memory is followed for 1 and for 64 images: it is exact for both, and between them never too little, for the most of
@@ -137,7 +137,7 @@ def cost_of_network(network: nn.Module, px: int) -> Cost:
         counter = FlopCounterMode(display=False)
         with torch.no_grad(), _FusedAttention(), counter:
             network(one)
-        alone, together = followed(network, one), followed(network, many)
+        alone, together = track_memory(network, one), track_memory(network, many)
     an_image = math.ceil((together.peak_bytes - alone.peak_bytes) / (_LARGE_BATCH - 1))
     storages = [tensor.untyped_storage() for tensor in _tensors(network)]  # those that are shared count once
     return Cost(
@@ -155,7 +155,7 @@ def _tensors(network: nn.Module) -> list[Tensor]:
     return [*network.parameters(), *network.buffers()]
 
 
-def computed_cost(card: EncoderCard) -> Cost:
+def compute_card_cost(card: EncoderCard) -> Cost:
     """The cost of an encoder at the size of images of its card, computed from its network without its weights.
 
     Raises
@@ -171,7 +171,7 @@ def computed_cost(card: EncoderCard) -> Cost:
     network = build_encoder(card, device="meta")
     px = card.preprocess.crop_px
     try:
-        return cost_of_network(network, px)
+        return compute_network_cost(network, px)
     except (*ERRORS, ArithmeticError, LookupError) as error:
         why = str(error).strip().partition("\n")[0]
         raise BuildError(
@@ -180,13 +180,13 @@ def computed_cost(card: EncoderCard) -> Cost:
         ) from error
 
 
-def cost_here(card: EncoderCard) -> Cost | None:
+def obtain_cost(card: EncoderCard) -> Cost | None:
     """The cost of any encoder: from the table, or computed now, as for a user's own; None if it cannot be computed."""
-    known = cost_of(card)
-    if known is not None or why_unknown(card):
+    known = find_cost(card)
+    if known is not None or explain_unknown_cost(card):
         return known
     try:
-        return computed_cost(card)
+        return compute_card_cost(card)
     except (BuildError, MissingExtra):
         return None
 
@@ -200,7 +200,7 @@ On two cores nine in ten of 13 networks were within 1.44, the worst, the smalles
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class DeviceRates:
     """What a device takes, by small networks timed there."""
 
     s_per_gflop: float
@@ -208,16 +208,17 @@ class Rates:
     s_per_operation: float
 
 
-def expected_images_per_second(cost: Cost, device: torch.device | str | None = None, *, batch_size: int = 64) -> float:
+def estimate_images_per_second(cost: Cost, device: torch.device | str | None = None, *, batch_size: int = 64) -> float:
     """The speed to expect of a network on a device, from its cost alone: forward passes in float32.
 
-    The first call on a device times three small networks there (:func:`rates_of`). Convolutions and matrix products of
-    other shapes run at other rates, so that the expectation is good for a factor (``FACTOR``), not for percents.
+    The first call on a device times three small networks there (:func:`get_device_rates`). Convolutions and matrix
+    products of other shapes run at other rates, so that the expectation is good for a factor (``FACTOR``), not for
+    percents.
     """
-    return 1 / expected_seconds(cost, rates_of(device), batch_size)
+    return 1 / estimate_seconds_per_image(cost, get_device_rates(device), batch_size)
 
 
-def expected_seconds(cost: Cost, rates: Rates, batch_size: int) -> float:
+def estimate_seconds_per_image(cost: Cost, rates: DeviceRates, batch_size: int) -> float:
     """Seconds an image, by the rates of a device."""
     calls = rates.s_per_operation * cost.n_operations / batch_size
     return rates.s_per_gflop * cost.gflops + rates.s_per_written_byte * cost.written_bytes + calls
@@ -234,7 +235,7 @@ _RATES = "rates-1"
 _KEPT_S = 86_400
 
 
-def rates_of(device: torch.device | str | None = None) -> Rates:
+def get_device_rates(device: torch.device | str | None = None) -> DeviceRates:
     """Rates of a device (default: the first GPU, else the CPU), timed once and kept for a day.
 
     The three networks take about two seconds. What is kept lies in ``rates-1`` of the cache folder, a small file a
@@ -253,22 +254,22 @@ def rates_of(device: torch.device | str | None = None) -> Rates:
     if place.type == "cuda":
         kind = torch.cuda.get_device_name(place)
     name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{place.type}-{kind}-{torch.__version__}")
-    path = cache_folder() / _RATES / f"{name}.json"
+    path = get_cache_folder() / _RATES / f"{name}.json"
     try:
         if time.time() - path.stat().st_mtime < _KEPT_S:  # how busy a machine is changes
-            return Rates(**json.loads(path.read_text(encoding="utf-8")))
+            return DeviceRates(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # not there, or nothing that this wrote
         pass
-    rates = calibrated(place)
+    rates = calibrate_device(place)
     try:
-        with replaced(path) as file:
+        with replace_file(path) as file:
             file.write(json.dumps(asdict(rates)).encode())
     except OSError:  # a cache that cannot be written costs the two seconds again
         pass
     return rates
 
 
-def measured_speed(
+def time_forward_passes(
     network: nn.Module,
     px: int,
     device: torch.device | str,
@@ -288,7 +289,7 @@ def measured_speed(
     times: list[float] = []
     while len(times) < 3 or sum(times[1:]) < seconds:
         began = time.perf_counter()
-        with torch.no_grad(), fast_forward(place):  # as features are computed
+        with torch.no_grad(), use_fast_forward(place):  # as features are computed
             network(images)
         if images.is_cuda:
             torch.cuda.synchronize(images.device)
@@ -298,7 +299,7 @@ def measured_speed(
     return batch_size / statistics.median(times[1:])
 
 
-def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
+def calibrate_device(device: torch.device | str, *, seconds: float = 0.25) -> DeviceRates:
     """Rates of a device from the reference networks, each timed for at least so many seconds."""
     place = torch.device(device)
     batch_size = _CALIBRATION_BATCH.get(place.type, 64)
@@ -307,13 +308,13 @@ def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
         layout = torch.contiguous_format if "vit" in backbone else torch.channels_last
         with torch.random.fork_rng(devices=[]):
             network = _reference(backbone).to(place).to(memory_format=layout)
-        speed = measured_speed(network, cost.px, place, batch_size, seconds=seconds, memory_format=layout)
+        speed = time_forward_passes(network, cost.px, place, batch_size, seconds=seconds, memory_format=layout)
         measured.append((cost, 1 / speed))
-    small = measured_speed(network, 32, place, 1, seconds=seconds / 4, memory_format=layout)
+    small = time_forward_passes(network, 32, place, 1, seconds=seconds / 4, memory_format=layout)
     per_call = 1 / small / cost.n_operations
     rest = [max(taken - per_call * cost.n_operations / batch_size, taken / 10) for cost, taken in measured]
     rows = [(cost.gflops / taken, cost.written_bytes / taken) for (cost, _), taken in zip(measured, rest, strict=True)]
-    return Rates(*_two_rates(rows), per_call)
+    return DeviceRates(*_two_rates(rows), per_call)
 
 
 def _two_rates(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -338,5 +339,7 @@ def _reference(backbone: str) -> nn.Module:
     from . import resnet, timm_models  # slow to import
 
     library, _, name = backbone.partition(":")
-    network, _ = resnet.torchvision_resnet(name) if library == "torchvision" else timm_models.timm_model(name)
+    network, _ = (
+        resnet.build_torchvision_resnet(name) if library == "torchvision" else timm_models.build_timm_model(name)
+    )
     return network.eval().requires_grad_(False)

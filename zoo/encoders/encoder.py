@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
-from ..cards.catalogue import own_card
-from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
+from ..cards.catalogue import get_base_card
+from ..cards.representations import PROJECTED, HierarchicalNetwork, infer_network, parse_tokens
 from ..cards.schema import LAYERS, EncoderCard
-from ..errors import BuildError, DataError, ZooError, counted
-from .blocks import block_means, block_tokens
-from .maps import map_of
+from ..errors import BuildError, DataError, ZooError, format_count
+from .blocks import compute_block_means, compute_block_tokens
+from .maps import compute_feature_map
 
 if TYPE_CHECKING:
-    from ..weights.store import Reading
+    from ..weights.store import FileReading
 
 ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 """What networks raise for images that they cannot take."""
@@ -71,7 +71,7 @@ class Encoder(nn.Module):
         self.backbone = backbone
         self.pooling = pooling
         self.dim = dim
-        self.reading: Reading | None = None
+        self.reading: FileReading | None = None
         self.interpolated_px: tuple[int, int] | None = None
         self.px: int | None = None
         self.card: EncoderCard | None = None
@@ -92,7 +92,7 @@ class Encoder(nn.Module):
         vision transformers go through the final norm; maps of other networks are as the block gives them. DataError as
         for features; QueryError if the encoder has no maps, or no such block.
         """
-        return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
+        return self._answered(partial(compute_feature_map, layer=layer), images, call="encoder.maps")
 
     def to_onnx(self, path: str | os.PathLike[str]) -> Path:
         """Writes the network as an ONNX model, from ``images`` float32 (n, 3, px, px) to ``features`` float32 (n, dim).
@@ -180,29 +180,29 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
         )
     match layer:
         case "avgpool" | "attnpool" | "pooled":
-            return pooled
+            return apply_backbone
         case "cls":
-            return class_token
+            return select_class_token
         case "avg":
-            return patch_average
+            return average_patch_tokens
         case "cls+avg":
-            return partial(class_and_average, interleave=_is_interleaved(card))
+            return partial(join_class_and_patches, interleave=_is_interleaved(card))
         case "4xcls":
-            return partial(tokens_of_blocks, words=("cls",), blocks=(-4, -3, -2, -1))
+            return partial(join_block_tokens, words=("cls",), blocks=(-4, -3, -2, -1))
         case "proj":
-            return projected
+            return project_class_token
         case "proj+cls":
-            return class_and_projected
+            return join_class_and_projection
         case "pred":
             return QuantisedProjection(dim)
 
 
-def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
+def build_derived_pooling(card: EncoderCard, backbone: Any) -> Pooling:
     """The pooling of a card that :mod:`zoo.cards.representations` has derived, on the backbone of the encoder."""
     layer, dim = card.representation.layer, card.representation.dim
-    tokens, n_blocks = tokens_of(layer), len(getattr(backbone, "blocks", ()))
-    if tokens is not None and isinstance(network_of(own_card(card)), Staged):
-        return partial(block_means, blocks=tokens.blocks)
+    tokens, n_blocks = parse_tokens(layer), len(getattr(backbone, "blocks", ()))
+    if tokens is not None and isinstance(infer_network(get_base_card(card)), HierarchicalNetwork):
+        return partial(compute_block_means, blocks=tokens.blocks)
     if tokens is None or not all(-n_blocks <= block < n_blocks for block in tokens.blocks):
         raise BuildError(
             f"Encoder {card.id!r}: found the layer {layer!r}, but {card.architecture.backbone!r} has {n_blocks} blocks "
@@ -213,15 +213,16 @@ def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
     expected = n_tokens * backbone.num_features + n_projected
     if dim != expected:
         raise BuildError(
-            f"Encoder {card.id!r}: found {counted(dim, 'dimension')}, expected {expected} for {layer!r} of tokens of "
+            f"Encoder {card.id!r}: found {format_count(dim, 'dimension')}, expected {expected} for {layer!r} of "
+            "tokens of "
             f"{backbone.num_features}; correct embed_dim in the options of the card."
         )
     if tokens.words in PROJECTED:
-        return projected if tokens.words == "proj" else class_and_projected
-    return partial(tokens_of_blocks, words=tuple(tokens.words.split("+")), blocks=tokens.blocks)
+        return project_class_token if tokens.words == "proj" else join_class_and_projection
+    return partial(join_block_tokens, words=tuple(tokens.words.split("+")), blocks=tokens.blocks)
 
 
-def projection_dim(card: EncoderCard, *, width: int) -> int:
+def get_projection_dim(card: EncoderCard, *, width: int) -> int:
     """Dimensions of the projection that a card's layer needs; 0 if it needs none."""
     words = LAYERS[card.representation.layer].tokens.split("+")
     if "proj" not in words:
@@ -236,17 +237,17 @@ def projection_dim(card: EncoderCard, *, width: int) -> int:
     return dim
 
 
-def pooled(backbone: Any, images: Tensor) -> Tensor:
+def apply_backbone(backbone: Any, images: Tensor) -> Tensor:
     """The output of the backbone, which pools by itself."""
     return cast(Tensor, backbone(images))  # (n, width)
 
 
-def class_token(backbone: Any, images: Tensor) -> Tensor:
+def select_class_token(backbone: Any, images: Tensor) -> Tensor:
     """The class token."""
     return cast(Tensor, backbone.forward_features(images)[:, 0])  # (n, width)
 
 
-def patch_average(backbone: Any, images: Tensor) -> Tensor:
+def average_patch_tokens(backbone: Any, images: Tensor) -> Tensor:
     """The mean of the patch tokens; a backbone that norms what it has pooled (``fc_norm``) norms it here too."""
     tokens = backbone.forward_features(images)  # (n, prefix + patches, width)
     mean = tokens[:, backbone.num_prefix_tokens :].mean(dim=1)
@@ -254,7 +255,7 @@ def patch_average(backbone: Any, images: Tensor) -> Tensor:
     return cast(Tensor, mean if norm is None else norm(mean))
 
 
-def class_and_average(backbone: Any, images: Tensor, *, interleave: bool) -> Tensor:
+def join_class_and_patches(backbone: Any, images: Tensor, *, interleave: bool) -> Tensor:
     """The class token and the mean of the patch tokens.
 
     Interleaved, the dimensions alternate (class 0, mean 0, class 1, mean 1, ...), as in DINO's linear evaluation;
@@ -265,7 +266,7 @@ def class_and_average(backbone: Any, images: Tensor, *, interleave: bool) -> Ten
     return torch.stack(both, dim=-1).flatten(1) if interleave else torch.cat(both, dim=-1)  # (n, 2 * width)
 
 
-def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], blocks: tuple[int, ...]) -> Tensor:
+def join_block_tokens(backbone: Any, images: Tensor, *, words: tuple[str, ...], blocks: tuple[int, ...]) -> Tensor:
     """Class tokens (``cls``) and means of the patch tokens (``avg``) of blocks, each through the final norm.
 
     Blocks count from 0, or from -1 backwards; the earliest comes first. Blocks after the last one that is asked for are
@@ -273,19 +274,19 @@ def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], b
     pooling here too, so that the mean of the last block is the output of the backbone.
     """
     taken = []
-    for patches, prefix in block_tokens(backbone, images, blocks):
+    for patches, prefix in compute_block_tokens(backbone, images, blocks):
         taken += [prefix[:, 0] if word == "cls" else patches.mean(dim=1) for word in words]
     return torch.cat([backbone.fc_norm(pooled_tokens) for pooled_tokens in taken], dim=-1)
 
 
-def projected(backbone: Any, images: Tensor) -> Tensor:
+def project_class_token(backbone: Any, images: Tensor) -> Tensor:
     """CLIP's projection of the class token, not normalised to unit length."""
-    return cast(Tensor, backbone.head(class_token(backbone, images)))  # (n, proj)
+    return cast(Tensor, backbone.head(select_class_token(backbone, images)))  # (n, proj)
 
 
-def class_and_projected(backbone: Any, images: Tensor) -> Tensor:
+def join_class_and_projection(backbone: Any, images: Tensor) -> Tensor:
     """The class token, then its projection."""
-    token = class_token(backbone, images)
+    token = select_class_token(backbone, images)
     return torch.cat((token, backbone.head(token)), dim=-1)  # (n, width + proj)
 
 
@@ -309,7 +310,7 @@ class QuantisedProjection(nn.Module):
     def forward(self, backbone: Any, images: Tensor) -> Tensor:
         if self.instead is not None:
             return self.instead(backbone, images)
-        steps = (projected(backbone, images) + self.biasing) * self.scaling.exp()
+        steps = (project_class_token(backbone, images) + self.biasing) * self.scaling.exp()
         decoded = torch.round(steps - self.medians) + self.medians
         return decoded / self.scaling.exp() - self.biasing  # (n, dim)
 

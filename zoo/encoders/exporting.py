@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, StoreError
-from ..optional import requires_extra
-from ..weights.tensors import weights_hash
+from ..optional import require_extra
+from ..weights.tensors import hash_weights
 
-with requires_extra("models", needed_for="Exporting a network"):
+with require_extra("models", needed_for="Exporting a network"):
     import numpy as np
     import torch
 
@@ -47,17 +47,17 @@ def write_encoder(encoder: Encoder, path: Path) -> Path:
         raise QueryError(f"Got an encoder with {found}; expected one of zoo.load: 'zoo register' makes one of a file.")
     if encoder.training or (first.device.type, first.dtype) != ("cpu", torch.float32):
         encoder = deepcopy(encoder).to("cpu", torch.float32).eval()
-    return write_onnx(encoder, facts_of(encoder), path, output="features")
+    return write_onnx(encoder, collect_export_facts(encoder), path, output="features")
 
 
-def facts_of(encoder: torch.nn.Module) -> dict[str, Any]:
+def collect_export_facts(encoder: torch.nn.Module) -> dict[str, Any]:
     """What whoever runs an encoder without the zoo needs to know; nothing of a network that no card describes."""
     card: EncoderCard | None = getattr(encoder, "card", None)
     if card is None:
         return {}
     return {
         "encoder": card.id,
-        "weights_hash": weights_hash(encoder),
+        "weights_hash": hash_weights(encoder),
         "pooling": card.representation.layer,
         "dim": card.representation.dim,
         "px": card.preprocess.crop_px,
@@ -105,7 +105,7 @@ def write_onnx(module: torch.nn.Module, facts: Mapping[str, Any], path: Path, *,
 
 def require_onnx() -> Any:
     """The library onnx; MissingExtra without what exporting and comparing need."""
-    with requires_extra("onnx", needed_for="Exporting to ONNX"):
+    with require_extra("onnx", needed_for="Exporting to ONNX"):
         import onnx
         import onnxruntime  # noqa: F401  (which the written model is compared by)
         import onnxscript  # noqa: F401  (torch's exporter needs it)

@@ -25,11 +25,11 @@ from PIL import Image
 from torch import Tensor
 
 from ..cards.schema import Preprocess
-from ..optional import requires_extra
+from ..optional import require_extra
 from .preprocess import build_preprocess
-from .transformers_models import without_messages
+from .transformers_models import mute_transformers
 
-with requires_extra("transformers", needed_for="Preprocessing images as transformers does"):
+with require_extra("transformers", needed_for="Preprocessing images as transformers does"):
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoImageProcessor, AutoVideoProcessor
 
@@ -51,7 +51,7 @@ def derive_preprocess(files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     ValueError with a clause that names the processor if transformers does not make one of them, or if the zoo makes
     other pixels of pictures of several shapes, whatever it tries.
     """
-    with without_messages():
+    with mute_transformers():
         processors = _made(files)
         name = type(processors[-1]).__name__.removesuffix("Pil")
         try:

@@ -1,9 +1,9 @@
 """Maps of an encoder: what it gives for every place of an image, of one block or at several depths.
 
-:func:`map_of` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says. Tokens take their places row by
-row; of a clip, that is a mean over the times that one place has.
+:func:`compute_feature_map` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says. Tokens take their
+places row by row; of a clip, that is a mean over the times that one place has.
 
-A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
+A dense decoder starts from maps (:func:`build_stage_reader`), which three kinds of backbones have:
 
 * ResNets of torchvision and of :mod:`zoo.encoders.resnet`: the stem before its max pool, then every stage. The last
   block of ``zoo:resnet50_last_block`` takes the place of the last stage, for its output is what is pooled;
@@ -28,27 +28,27 @@ from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
 from ..errors import QueryError
-from .blocks import block_modules, block_tokens, has_tokens, of_blocks, patches_of
+from .blocks import compute_block_tokens, extract_patch_maps, has_tokens, list_block_modules, read_block_outputs
 from .resnet import SmallResNet
 
 if TYPE_CHECKING:
     from .encoder import Encoder
 
 
-def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
+def compute_feature_map(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
     """The map of a block, (n, channels, rows, columns), or without one of what the network pools; or QueryError."""
     if layer is None:
         output = _last(backbone, images)
         if not isinstance(output, Tensor):
             _has_none(backbone, f"gives a {type(output).__name__} of several")
-        patches = patches_of(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
+        patches = extract_patch_maps(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
     else:
         block = _number(backbone, layer)
         if has_tokens(backbone):
-            ((tokens, _),) = block_tokens(backbone, images, [block])
+            ((tokens, _),) = compute_block_tokens(backbone, images, [block])
             patches = tokens.transpose(1, 2)
         else:
-            (patches,) = of_blocks(backbone, images, [block], read=partial(_in_rows, block=block))
+            (patches,) = read_block_outputs(backbone, images, [block], read=partial(_in_rows, block=block))
     if patches.ndim == 4:
         return patches
     embed = getattr(backbone, "patch_embed", None) or getattr(backbone, "embeds", None)
@@ -75,7 +75,7 @@ def _grid(backbone: Any, embed: Any, n_places: int, height: int, width: int) -> 
 def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
     if hasattr(backbone, "reroll"):  # Hiera's tokens are in the order of its windows
         output = backbone.reroll(output, block).flatten(1, 2)
-    return patches_of(backbone, output)
+    return extract_patch_maps(backbone, output)
 
 
 def _last(backbone: Any, images: Tensor) -> Any:
@@ -93,7 +93,7 @@ def _last(backbone: Any, images: Tensor) -> Any:
 
 def _number(backbone: Any, layer: int) -> int:
     """A block counted from 0."""
-    n = len(backbone.blocks) if has_tokens(backbone) else sum(map(len, block_modules(backbone)))
+    n = len(backbone.blocks) if has_tokens(backbone) else sum(map(len, list_block_modules(backbone)))
     if not n:
         raise QueryError(
             f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out."
@@ -138,7 +138,7 @@ class StageReader:
         return maps
 
 
-def stage_reader(encoder: Encoder, *, px: int) -> StageReader:
+def build_stage_reader(encoder: Encoder, *, px: int) -> StageReader:
     """The maps of an encoder for images of ``px`` x ``px``; QueryError if it has none, or none of this size."""
     backbone = encoder.backbone
     if isinstance(backbone, ResNet | SmallResNet):

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..errors import BuildError, WeightsRefused
 from ..weights.pickle_names import is_skipped
-from ..weights.pickles import Inert, clipped
-from ..weights.store import Reading
+from ..weights.pickles import InertObject, shorten_name
+from ..weights.store import FileReading
 from .build import build_empty_encoder, build_encoder
 from .encoder import Encoder
-from .layouts import Converted, convert_own, fingerprints
+from .layouts import Converted, convert_own, hash_parameters
 from .layouts.lora import merge_lora, require_no_lora
 from .layouts.wrappers import clean_names, find_state_dicts
 from .sizes import preprocess_at
@@ -59,7 +59,7 @@ _HEADS_OF_VIT_S = (  # words among keys and modules, method, heads, from the cod
 
 def hash_untrained(card: EncoderCard) -> Mapping[str, bytes]:
     """Of the parameters before training."""
-    return fingerprints(build_encoder(card, device="cpu"))
+    return hash_parameters(build_encoder(card, device="cpu"))
 
 
 def convert_own_file(
@@ -71,7 +71,7 @@ def convert_own_file(
     layout: str,
     what: str,
     untrained: Any,
-) -> tuple[Converted, Reading, EncoderCard]:
+) -> tuple[Converted, FileReading, EncoderCard]:
     """The state dict from a user's files, how they were read, and the card that they are of."""
     notes: list[str] = []
     if search.lora is not None:
@@ -185,7 +185,7 @@ def require_agreement(
     if network["heads"] and "heads" not in known and not is_given:
         heads = " and ".join(map(str, sorted(network["heads"])))
         clauses.append(f"the number of heads cannot be read from shapes: {heads} taken from {like!r}")
-    if skipped := sorted({clipped(name) for name in _names(content) if is_skipped(name)}):
+    if skipped := sorted({shorten_name(name) for name in _names(content) if is_skipped(name)}):
         more = " and more" if len(skipped) > 4 else ""
         clauses.append(f"not read beside the weights: {', '.join(skipped[:4])}{more}")
     return tuple(dict.fromkeys(clauses))
@@ -252,9 +252,9 @@ def _statements(content: Any, encoder: Encoder) -> Iterator[tuple[str, str, set[
 def _plain(value: Any) -> Any:
     """A namespace as a mapping, and what omegaconf has wrapped."""
     for _ in range(3):  # it may hold itself
-        if type(value) is Inert:
+        if type(value) is InertObject:
             value = value.attributes.get("_val", value.attributes.get("_content", value.attributes))
-    return value.name if isinstance(value, Inert) else value
+    return value.name if isinstance(value, InertObject) else value
 
 
 def _heads_of(model: str) -> set[int]:
@@ -273,9 +273,11 @@ def _names(content: Any) -> Iterator[str]:
     waiting, seen = [content], set[int]()
     while waiting:
         value = waiting.pop()
-        if isinstance(value, Inert | Mapping | list | tuple) and id(value) not in seen:
+        if isinstance(value, InertObject | Mapping | list | tuple) and id(value) not in seen:
             seen.add(id(value))
-            if type(value) is Inert:
+            if type(value) is InertObject:
                 yield value.name
                 value = value.attributes
-            waiting += value.values() if isinstance(value, Mapping) else value if not isinstance(value, Inert) else ()
+            waiting += (
+                value.values() if isinstance(value, Mapping) else value if not isinstance(value, InertObject) else ()
+            )

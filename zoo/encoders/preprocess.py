@@ -10,10 +10,10 @@ from typing import Any
 
 from ..cards.schema import Preprocess
 from ..datasets.rgb import RGB, CentreCrop
-from ..datasets.views import ordered
-from ..optional import requires_extra
+from ..datasets.views import make_channel_reorder
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="Preprocessing images"):
+with require_extra("models", needed_for="Preprocessing images"):
     import torch
     from torchvision import transforms
     from torchvision.transforms import v2
@@ -32,16 +32,19 @@ def build_preprocess(preprocess: Preprocess, *, fast_resize: bool = False) -> tr
     ``fast_resize`` takes torchvision's kernel for tensors in place of Pillow's. Pixels differ by two steps of 255 at
     most; the features are other features, with another hash of the preprocessing.
     """
-    normalize = [transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std)), *ordered(preprocess)]
+    normalize = [
+        transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std)),
+        *make_channel_reorder(preprocess),
+    ]
     if not fast_resize:
-        return transforms.Compose([*geometry(preprocess), transforms.ToTensor(), *normalize])
-    rgb, sized, cropped = geometry(preprocess)
+        return transforms.Compose([*build_geometry_steps(preprocess), transforms.ToTensor(), *normalize])
+    rgb, sized, cropped = build_geometry_steps(preprocess)
     resize = v2.Resize(sized.size, interpolation=sized.interpolation)
     as_float = transforms.ConvertImageDtype(torch.float32)
     return transforms.Compose([rgb, v2.PILToTensor(), resize, cropped, as_float, *normalize])
 
 
-def geometry(preprocess: Preprocess) -> list[Any]:
+def build_geometry_steps(preprocess: Preprocess) -> list[Any]:
     """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
     how = transforms.InterpolationMode(preprocess.interpolation)
     crop = transforms.CenterCrop if preprocess.crop_rounding == "half even" else CentreCrop

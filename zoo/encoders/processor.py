@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import QueryError
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="Computing features"):
+with require_extra("models", needed_for="Computing features"):
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -36,7 +36,7 @@ def keep_memory() -> bool:
 
 
 @contextmanager
-def fast_forward(device: torch.device) -> Iterator[None]:
+def use_fast_forward(device: torch.device) -> Iterator[None]:
     """Forward passes without gradients: on a CPU memory is kept, and linear layers in float32 are computed by oneDNN.
 
     That moves features by rounding (up to 1.4e-6 over 30 networks). On a GPU nothing changes, nor where torch has no
@@ -67,7 +67,7 @@ class _OneDNN(TorchFunctionMode):
 _CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def memory_of(device: torch.device) -> int:
+def read_memory_size(device: torch.device) -> int:
     """Bytes of memory of a GPU, or of the machine or its control group; QueryError if the system does not say."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
@@ -90,7 +90,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 @contextmanager
-def memory_told(batch_size: int, device: torch.device) -> Iterator[None]:
+def explain_memory_errors(batch_size: int, device: torch.device) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -15,32 +15,32 @@ from torchvision.models import get_model
 from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 
 
-def torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
+def build_torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
     """A ResNet of torchvision, by its name there."""
     model = get_model(name, weights=None, **options)
     if not isinstance(model, ResNet):
         raise ValueError(f"torchvision's {name} is no ResNet; timm may have it, as timm:NAME")
-    return without_classifier(model)
+    return remove_classifier(model)
 
 
-def resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
+def build_resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
     """A ResNet-50 with ``width`` times the channels everywhere, including stem and residual stream.
 
     torchvision's ``wide_resnet50_2`` is another network: it widens the 3 x 3 convolutions alone. This one is the "w2"
     of SwAV, SimCLR's VISSL re-runs and VICReg.
     """
-    return without_classifier(wide_resnet(50, width))
+    return remove_classifier(make_widened_resnet(50, width))
 
 
-def resnet_wide(*, depth: int, width: int) -> tuple[nn.Module, int]:
+def build_resnet_wide(*, depth: int, width: int) -> tuple[nn.Module, int]:
     """The same of another depth: 50, 101, 152 or 200."""
-    return without_classifier(wide_resnet(depth, width))
+    return remove_classifier(make_widened_resnet(depth, width))
 
 
 _DEPTHS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3)}
 
 
-def wide_resnet(depth: int, width: int, *, block: type[Bottleneck] = Bottleneck) -> ResNet:
+def make_widened_resnet(depth: int, width: int, *, block: type[Bottleneck] = Bottleneck) -> ResNet:
     """A ResNet with ``width`` times the channels, and a classifier that nobody needs."""
     if not isinstance(width, int) or width < 1:
         raise ValueError(f"width is {width!r}, expected a whole number from 1")
@@ -65,7 +65,7 @@ def draw_convolutions(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-def resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
+def build_resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
     """A ResNet-50 with one more bottleneck before its average pool, which sets the dimensions of the features."""
     model = get_model("resnet50", weights=None)
     n_channels = model.fc.in_features
@@ -73,7 +73,7 @@ def resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
         raise ValueError(f"dim is {dim}, expected a multiple of {n_channels} for a residual that repeats the channels")
     model.avgpool = nn.Sequential(LastBlock(n_channels, 512, dim, residual=residual), model.avgpool)
     model.fc = nn.Linear(dim, 1)
-    return without_classifier(model)
+    return remove_classifier(model)
 
 
 class LastBlock(nn.Module):
@@ -104,7 +104,7 @@ class LastBlock(nn.Module):
         return cast(Tensor, self.relu(out))
 
 
-def resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) -> tuple[nn.Module, int]:
+def build_resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) -> tuple[nn.Module, int]:
     """A ResNet for images of 32 px: three stages of basic blocks with ``width``, ``2 * width`` and ``dim`` channels.
 
     The form that He et al. 2016 (section 4.2) gave to CIFAR, but for a stem of stride 2, which spares a processor three
@@ -118,7 +118,7 @@ def resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) ->
 
 
 class SmallResNet(nn.Module):
-    """See :func:`resnet_small`; its parts have the names of torchvision's ResNets."""
+    """See :func:`build_resnet_small`; its parts have the names of torchvision's ResNets."""
 
     def __init__(self, width: int, n_blocks: int, dim: int, last_width: int = 0) -> None:
         super().__init__()
@@ -150,14 +150,14 @@ def _basic_stage(n_in: int, n_out: int, n_blocks: int, *, stride: int) -> nn.Seq
     )
 
 
-def without_classifier(model: ResNet) -> tuple[nn.Module, int]:
+def remove_classifier(model: ResNet) -> tuple[nn.Module, int]:
     """The network and the channels of its last feature map."""
     width: int = model.fc.in_features
     model.fc = nn.Identity()
     return model, width
 
 
-def lightness(images: Tensor) -> Tensor:
+def convert_to_lightness(images: Tensor) -> Tensor:
     """CIE L* of sRGB images with pixels in [0, 1], less 50: (n, 3, px, px) -> (n, 1, px, px).
 
     What colorization is trained on, in [-50, 50]. VISSL rounds it to 8 bits on the way, which is not repeated here;
@@ -173,7 +173,7 @@ class LightnessConv(nn.Conv2d):
     """A convolution that sees the lightness of an image."""
 
     def forward(self, images: Tensor) -> Tensor:
-        return super().forward(lightness(images))
+        return super().forward(convert_to_lightness(images))
 
 
 class SobelConv(nn.Conv2d):
@@ -187,7 +187,7 @@ class SobelConv(nn.Conv2d):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _AlexNetVariant:
     """How one AlexNet differs from another."""
 
     channels: tuple[int, ...]
@@ -202,10 +202,10 @@ class _Kind:
 
 _ORIGINAL = (96, 256, 384, 384, 256)
 _KINDS = {
-    "colorization": _Kind(channels=_ORIGINAL, first=LightnessConv, n_inputs=1),
-    "jigsaw": _Kind(channels=_ORIGINAL, stride=2, n_response_norms=2, px=12),
-    "deepcluster": _Kind(channels=_ORIGINAL, first=SobelConv, n_inputs=2, padding=2, groups=1),
-    "rotnet": _Kind(channels=(64, 192, 384, 256, 256), padding=2, groups=1),
+    "colorization": _AlexNetVariant(channels=_ORIGINAL, first=LightnessConv, n_inputs=1),
+    "jigsaw": _AlexNetVariant(channels=_ORIGINAL, stride=2, n_response_norms=2, px=12),
+    "deepcluster": _AlexNetVariant(channels=_ORIGINAL, first=SobelConv, n_inputs=2, padding=2, groups=1),
+    "rotnet": _AlexNetVariant(channels=(64, 192, 384, 256, 256), padding=2, groups=1),
 }
 
 
@@ -216,7 +216,7 @@ class AlexNet(nn.Module):
     facebookresearch/vissl, ``models/trunks/alexnet_*.py``.
     """
 
-    def __init__(self, kind: _Kind) -> None:
+    def __init__(self, kind: _AlexNetVariant) -> None:
         super().__init__()
         n_in = kind.n_inputs
         for number, n_out in enumerate(kind.channels, start=1):
@@ -246,7 +246,7 @@ class AlexNet(nn.Module):
         return cast(Tensor, self.pool(x))
 
 
-def alexnet(*, kind: str) -> tuple[nn.Module, int]:
+def build_alexnet(*, kind: str) -> tuple[nn.Module, int]:
     """The AlexNet of colorization, of jigsaw, of DeepCluster or of RotNet."""
     if kind not in _KINDS:
         raise ValueError(f"kind is {kind!r}, expected one of {', '.join(_KINDS)}")
@@ -254,7 +254,7 @@ def alexnet(*, kind: str) -> tuple[nn.Module, int]:
     return AlexNet(facts), facts.channels[-1] * facts.px**2
 
 
-def resnet50_lightness() -> tuple[nn.Module, int]:
+def build_resnet50_lightness() -> tuple[nn.Module, int]:
     """A ResNet-50 that sees the lightness of an image, and whose last stage keeps the size of its map.
 
     It is given images that are not normalised, pixels in [0, 1]. Source: facebookresearch/vissl,
@@ -264,10 +264,17 @@ def resnet50_lightness() -> tuple[nn.Module, int]:
     model.conv1 = LightnessConv(1, 64, kernel_size=7, stride=2, padding=3, bias=False)
     draw_convolutions(model.conv1)
     model.layer4[0].conv2.stride = model.layer4[0].downsample[0].stride = (1, 1)
-    return without_classifier(model)
+    return remove_classifier(model)
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    f"zoo:{constructor.__name__}": constructor
-    for constructor in (resnet50_wide, resnet_wide, resnet50_last_block, resnet_small, alexnet, resnet50_lightness)
+    f"zoo:{constructor.__name__.removeprefix('build_')}": constructor
+    for constructor in (
+        build_resnet50_wide,
+        build_resnet_wide,
+        build_resnet50_last_block,
+        build_resnet_small,
+        build_alexnet,
+        build_resnet50_lightness,
+    )
 }

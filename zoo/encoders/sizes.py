@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from ..cards.schema import EncoderCard, Preprocess
-from ..errors import BuildError, QueryError, note
+from ..errors import BuildError, QueryError, warn_name_note
 from .build import build_empty_encoder, build_encoder
 from .encoder import ERRORS, Encoder
-from .layouts.convert import for_another_size
+from .layouts.convert import interpolate_positions
 from .layouts.steps import Misfit
 
 
@@ -26,7 +26,7 @@ def preprocess_at(preprocess: Preprocess, px: int) -> Preprocess:
     return replace(preprocess, crop_px=px, resize_px=round(preprocess.resize_px * px / preprocess.crop_px))
 
 
-def card_at(card: EncoderCard, px: int) -> EncoderCard:
+def derive_sized_card(card: EncoderCard, px: int) -> EncoderCard:
     """The card of an encoder for images of ``px`` x ``px``; QueryError names the sizes that it takes.
 
     ``card`` is its own, not one of other features.
@@ -64,8 +64,8 @@ def _fitting(card: EncoderCard, network: Encoder, px: int) -> EncoderCard | None
         return None
 
 
-def at_size(encoder: Encoder, card: EncoderCard, sized: EncoderCard) -> Encoder:
-    """An encoder with the same weights for images of another size: ``sized`` is what :func:`card_at` makes of its card.
+def resize_encoder(encoder: Encoder, card: EncoderCard, sized: EncoderCard) -> Encoder:
+    """An encoder with the same weights for images of another size: ``sized`` is the card of :func:`derive_sized_card`.
 
     A note says which position embeddings are interpolated, and so does the ``repr``.
     """
@@ -94,14 +94,14 @@ def at_size(encoder: Encoder, card: EncoderCard, sized: EncoderCard) -> Encoder:
     learned = native if isinstance(native, int) else card.preprocess.crop_px
     if is_changed and learned != px:
         other.interpolated_px = (learned, px)
-        note(f"The position embeddings of {card.id!r} are for {learned} px, and interpolated to {px} px.")
+        warn_name_note(f"The position embeddings of {card.id!r} are for {learned} px, and interpolated to {px} px.")
     return other
 
 
 def _interpolated(encoder: Encoder, other: Encoder, card: EncoderCard) -> dict[str, Tensor]:
     beside = {name: tensor for name, tensor in encoder.state_dict().items() if not name.startswith("backbone.")}
     try:
-        changed = for_another_size(encoder.backbone.state_dict(), other.backbone)
+        changed = interpolate_positions(encoder.backbone.state_dict(), other.backbone)
     except Misfit as error:
         raise QueryError(f"The weights of {card.id!r} cannot be interpolated: {error}.") from error
     kept = {f"backbone.{name}": changed[name].contiguous() for name in other.backbone.state_dict()}
@@ -112,7 +112,7 @@ def _unfitted(network: Encoder, other: Encoder) -> list[str]:
     """Names of tensors that timm does not fit to the network of another size, as its plain Hiera's positions."""
     state = network.backbone.state_dict()
     try:
-        changed = for_another_size(state, other.backbone)
+        changed = interpolate_positions(state, other.backbone)
     except Misfit:  # a function that computes with numbers, which those on the meta device do not have
         return []
     wanted = other.backbone.state_dict()
@@ -132,9 +132,9 @@ def _steps(card: EncoderCard, backbone: nn.Module) -> tuple[int, ...]:
 def _takes(encoder: Encoder, px: int) -> bool:
     backbone: Any = encoder.backbone
     if hasattr(backbone, "interpolates_positions"):
-        from .transformers_models import takes
+        from .transformers_models import accepts_size
 
-        return takes(backbone, px)
+        return accepts_size(backbone, px)
     try:
         with torch.device("meta"):
             encoder.pooling(encoder.backbone, torch.empty(1, 3, px, px))

@@ -24,10 +24,16 @@ from torchvision.models import get_model
 from torchvision.models.resnet import Bottleneck
 
 from . import vit_models
-from .resnet import draw_convolutions, resnet_wide, torchvision_resnet, wide_resnet, without_classifier
+from .resnet import (
+    build_resnet_wide,
+    build_torchvision_resnet,
+    draw_convolutions,
+    make_widened_resnet,
+    remove_classifier,
+)
 
 
-def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
+def build_timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
     """A model of timm, by its name there."""
     if not timm.is_model(name):
         raise ValueError(f"timm {timm.__version__} has no model {name}")
@@ -38,34 +44,34 @@ def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
 
 def _any_model(name: str, **options: Any) -> tuple[Any, int]:
     """The same, of whose parts type checkers know nothing, for constructors that exchange some."""
-    return timm_model(name, **options)
+    return build_timm_model(name, **options)
 
 
-def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
+def build_convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
     """A ConvNeXt as VICRegL trains it: LayerNorm before the average pool, and no layer scale.
 
     timm ignores ``ls_init_value=None``, and 0 would silence every block, so the scales are taken out afterwards.
     """
     if size not in ("small", "base", "xlarge"):
         raise ValueError(f"size is {size!r}, expected 'small', 'base' or 'xlarge'")
-    model, width = timm_model(f"convnext_{size}", head_norm_first=True)
+    model, width = build_timm_model(f"convnext_{size}", head_norm_first=True)
     for module in model.modules():
         if isinstance(module, ConvNeXtBlock):
             module.gamma = None
     return model, width
 
 
-def convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
+def build_convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
     """A ConvNeXt of timm, by its name there, whose pooled map is not normed.
 
     SparK and its kin never train the last norm, for what they decode is the map before it.
     """
-    model, width = timm_model(name)
+    model, width = build_timm_model(name)
     cast(Any, model).head.norm = nn.Identity()
     return model, width
 
 
-def regnety_10b() -> tuple[nn.Module, int]:
+def build_regnety_10b() -> tuple[nn.Module, int]:
     """The RegNetY of ten billion parameters that SEER was trained with; timm has smaller ones.
 
     Source: facebookresearch/vissl, ``projects/SEER``; its widths are those of RegNetParams(depth=27, w_0=1744,
@@ -76,27 +82,27 @@ def regnety_10b() -> tuple[nn.Module, int]:
     return model, model.num_features
 
 
-def resnet50_same_padding() -> tuple[nn.Module, int]:
+def build_resnet50_same_padding() -> tuple[nn.Module, int]:
     """torchvision's ResNet-50 with the padding of TensorFlow and Haiku, as BYOL was trained.
 
     SAME padding of a strided window puts the odd pixel at the far side, where torchvision pads both sides alike. The
     weights fit either network; with the other padding the features are off by half their size.
     """
-    model, width = torchvision_resnet("resnet50")
+    model, width = build_torchvision_resnet("resnet50")
     _pad_as_tensorflow(model)
     return model, width
 
 
-def resnet_same_padding(*, depth: int, width: int) -> tuple[nn.Module, int]:
+def build_resnet_same_padding(*, depth: int, width: int) -> tuple[nn.Module, int]:
     """The same of a wider or deeper ResNet."""
-    model, n_channels = resnet_wide(depth=depth, width=width)
+    model, n_channels = build_resnet_wide(depth=depth, width=width)
     _pad_as_tensorflow(model)
     return model, n_channels
 
 
-def resnet_same_pool(*, depth: int, width: int) -> tuple[nn.Module, int]:
+def build_resnet_same_pool(*, depth: int, width: int) -> tuple[nn.Module, int]:
     """A ResNet whose max pool alone has that padding, as SimCLR was trained, whose convolutions pad by hand."""
-    model, n_channels = resnet_wide(depth=depth, width=width)
+    model, n_channels = build_resnet_wide(depth=depth, width=width)
     cast(Any, model).maxpool = MaxPool2dSame(kernel_size=3, stride=2)
     return model, n_channels
 
@@ -113,7 +119,7 @@ def _pad_as_tensorflow(model: nn.Module) -> None:
                 setattr(parent, name, MaxPool2dSame(kernel_size=3, stride=2))
 
 
-def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+def build_vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
 
     CLIPA's, OpenVision's and RADIO's; in timm only transformers with such a norm have no bias there.
@@ -123,7 +129,7 @@ def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int
     return model, width
 
 
-def coca_vit(
+def build_coca_vit(
     *, name: str, pooled_dim: int, final_norm: bool = False, has_bias: bool = True, **options: Any
 ) -> tuple[nn.Module, int]:
     """The image tower of a CoCa: a transformer of timm, and attention that pools its tokens.
@@ -137,7 +143,7 @@ def coca_vit(
     return model, pooled_dim
 
 
-def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.Module, int]:
+def build_vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.Module, int]:
     """A transformer of timm whose class token goes through two layers to the space shared with text: KEEP's."""
     model, width = _any_model(name, **options)
     model.head = nn.Sequential(nn.Linear(width, head_dim), nn.GELU(), nn.Linear(head_dim, head_dim))
@@ -145,7 +151,7 @@ def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.M
     return model, head_dim
 
 
-def clip_resnet(*, width: int) -> tuple[nn.Module, int]:
+def build_clip_resnet(*, width: int) -> tuple[nn.Module, int]:
     """CLIP's ResNet-50 of another width than 64, a multiple of 4; its features are those of its attention pool."""
     stages = zip((3, 4, 6, 3), (4, 8, 16, 32), (1, 2, 2, 2), strict=True)
     blocks = tuple(ByoBlockCfg(type="bottle", d=d, c=times * width, s=stride, br=0.25) for d, times, stride in stages)
@@ -264,16 +270,16 @@ class DeepStem(nn.Sequential):
         self.out_channels = 2 * n
 
 
-def resnet_selective(*, depth: int, width: int) -> tuple[nn.Module, int]:
+def build_resnet_selective(*, depth: int, width: int) -> tuple[nn.Module, int]:
     """A ResNet of SimCLRv2 with selective kernels, ``width`` times as wide."""
-    model = cast(Any, wide_resnet(depth, width, block=SelectiveBottleneck))
+    model = cast(Any, make_widened_resnet(depth, width, block=SelectiveBottleneck))
     model.conv1 = DeepStem(32 * width)
     model.maxpool = MaxPool2dSame(kernel_size=3, stride=2)
     draw_convolutions(model)
-    return without_classifier(model)
+    return remove_classifier(model)
 
 
-def swin_conv_stem(*, name: str) -> tuple[nn.Module, int]:
+def build_swin_conv_stem(*, name: str) -> tuple[nn.Module, int]:
     """A Swin of timm, by its name there, whose patches are embedded by three convolutions, as CTransPath is.
 
     Source: Xiyue-Wang/TransPath, ``ctran.py``.
@@ -292,7 +298,7 @@ def swin_conv_stem(*, name: str) -> tuple[nn.Module, int]:
     return model, model.num_features
 
 
-def swin_fine_norm(*, name: str, window_size: int) -> tuple[nn.Module, int]:
+def build_swin_fine_norm(*, name: str, window_size: int) -> tuple[nn.Module, int]:
     """A Swin of timm whose norms add 1e-6 to a variance, a tenth of the usual, as iBOT's."""
     model: Any = timm.create_model(name, pretrained=False, num_classes=0, window_size=window_size)
     for module in model.modules():
@@ -312,7 +318,7 @@ class PositionedNorm(nn.LayerNorm):
         return super().forward(patches) + self.positions
 
 
-def swin_without_shift(*, name: str, window_size: int) -> tuple[nn.Module, int]:
+def build_swin_without_shift(*, name: str, window_size: int) -> tuple[nn.Module, int]:
     """A Swin of timm whose windows stay in place and are told apart by fixed positions, as MixMIM's.
 
     Source: open-mmlab/mmpretrain, ``models/backbones/mixmim.py``.
@@ -327,7 +333,7 @@ def swin_without_shift(*, name: str, window_size: int) -> tuple[nn.Module, int]:
     return model, model.num_features
 
 
-def swinv2_of_torchvision(*, name: str) -> tuple[nn.Module, int]:
+def build_swinv2_of_torchvision(*, name: str) -> tuple[nn.Module, int]:
     """A Swin V2 of torchvision, by its name there, whose last map is not normed.
 
     torchvision pads maps that are smaller than a window, and timm takes smaller windows. Decoders of the map, as
@@ -341,10 +347,23 @@ def swinv2_of_torchvision(*, name: str) -> tuple[nn.Module, int]:
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = vit_models.BACKBONES | {
-    f"zoo:{constructor.__name__}": constructor
+    f"zoo:{constructor.__name__.removeprefix('build_')}": constructor
     for constructor in (
-        *(convnext_norm_first, convnext_without_norm, regnety_10b, resnet50_same_padding, resnet_same_padding),
-        *(resnet_same_pool, resnet_selective, clip_resnet, vit_without_patch_bias, coca_vit, vit_with_mlp_head),
-        *(swin_conv_stem, swin_fine_norm, swin_without_shift, swinv2_of_torchvision),
+        *(
+            build_convnext_norm_first,
+            build_convnext_without_norm,
+            build_regnety_10b,
+            build_resnet50_same_padding,
+            build_resnet_same_padding,
+        ),
+        *(
+            build_resnet_same_pool,
+            build_resnet_selective,
+            build_clip_resnet,
+            build_vit_without_patch_bias,
+            build_coca_vit,
+            build_vit_with_mlp_head,
+        ),
+        *(build_swin_conv_stem, build_swin_fine_norm, build_swin_without_shift, build_swinv2_of_torchvision),
     )
 }

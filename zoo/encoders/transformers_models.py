@@ -21,17 +21,17 @@ import torch
 from torch import Tensor, nn
 
 from ..cards.schema import NOT_APPLICABLE
-from ..optional import requires_extra
-from .blocks import watched
+from ..optional import require_extra
+from .blocks import watch_blocks
 from .layouts.steps import Misfit, require_none
 
-with requires_extra("transformers", needed_for="Building an encoder of transformers"):
+with require_extra("transformers", needed_for="Building an encoder of transformers"):
     from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedModel
     from transformers.utils import logging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _TokenRecipe:
     """How the tokens of one type of network are obtained."""
 
     n_prefix: Callable[[Any], int]  # tokens before the patches, from the configuration
@@ -73,27 +73,27 @@ def _n_registers(config: Any) -> int:
     return 1 + int(config.num_register_tokens)
 
 
-_VIT = _Kind(n_prefix=lambda config: 1)
-_CLIP = _Kind(n_prefix=lambda config: 1, norm="post_layernorm", is_normed=False, layers="encoder.layers")
-_SIGLIP = _Kind(n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", has_class=False)
-_DINOV2 = _Kind(n_prefix=lambda config: 1, layers="encoder.layer")
+_VIT = _TokenRecipe(n_prefix=lambda config: 1)
+_CLIP = _TokenRecipe(n_prefix=lambda config: 1, norm="post_layernorm", is_normed=False, layers="encoder.layers")
+_SIGLIP = _TokenRecipe(n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", has_class=False)
+_DINOV2 = _TokenRecipe(n_prefix=lambda config: 1, layers="encoder.layer")
 
-KINDS: dict[str, _Kind] = {
+KINDS: dict[str, _TokenRecipe] = {
     "vit": _VIT,
     "vit_msn": _VIT,
     "beit": _VIT,
     "data2vec-vision": _DINOV2,
-    "deit": _Kind(n_prefix=lambda config: 2),
-    "vit_mae": _Kind(n_prefix=lambda config: 1, call=_masking_nothing),
-    "ijepa": _Kind(n_prefix=lambda config: 0, has_class=False),
-    "pixio": _Kind(n_prefix=lambda config: int(config.n_cls_tokens)),
+    "deit": _TokenRecipe(n_prefix=lambda config: 2),
+    "vit_mae": _TokenRecipe(n_prefix=lambda config: 1, call=_masking_nothing),
+    "ijepa": _TokenRecipe(n_prefix=lambda config: 0, has_class=False),
+    "pixio": _TokenRecipe(n_prefix=lambda config: int(config.n_cls_tokens)),
     "dinov2": _DINOV2,
-    "dinov2_with_registers": _Kind(n_prefix=_n_registers, layers="encoder.layer"),
-    "dinov3_vit": _Kind(n_prefix=_n_registers, norm="norm", layers="model.layer"),
-    "tipsv2_vision_model": _Kind(n_prefix=_n_registers, layers="encoder.layer"),
+    "dinov2_with_registers": _TokenRecipe(n_prefix=_n_registers, layers="encoder.layer"),
+    "dinov3_vit": _TokenRecipe(n_prefix=_n_registers, norm="norm", layers="model.layer"),
+    "tipsv2_vision_model": _TokenRecipe(n_prefix=_n_registers, layers="encoder.layer"),
     "internvl_vision": _DINOV2,
-    "sapiens2": _Kind(n_prefix=_n_registers, norm="norm", layers="model.layer"),
-    "radio": _Kind(
+    "sapiens2": _TokenRecipe(n_prefix=_n_registers, norm="norm", layers="model.layer"),
+    "radio": _TokenRecipe(
         n_prefix=lambda config: config.num_cls_tokens + config.num_registers, norm="", layers="encoder.layer"
     ),
     "clip_vision_model": _CLIP,
@@ -102,11 +102,13 @@ KINDS: dict[str, _Kind] = {
     "mlcd": _CLIP,
     "mlcd_vision_model": _CLIP,
     "siglip_vision_model": _SIGLIP,
-    "siglip2_vision_model": _Kind(
+    "siglip2_vision_model": _TokenRecipe(
         n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", call=_as_patches, has_class=False
     ),
-    "aimv2_vision_model": _Kind(n_prefix=lambda config: 0, norm="rms_norm", layers="encoder.layers", has_class=False),
-    "vjepa2": _Kind(
+    "aimv2_vision_model": _TokenRecipe(
+        n_prefix=lambda config: 0, norm="rms_norm", layers="encoder.layers", has_class=False
+    ),
+    "vjepa2": _TokenRecipe(
         n_prefix=lambda config: 0,
         norm="encoder.layernorm",
         layers="encoder.layer",
@@ -123,7 +125,7 @@ _POOLED_FIRST = ("dinov3_convnext",)  # give what they pool as the first token
 _UNREAD = {"vjepa2": ("predictor",)}  # parts of a network that its features do not pass
 
 
-def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]:
+def build_transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]:
     """A vision backbone of transformers, by the ``model_type`` of its configuration, and its width.
 
     ``options`` are keyword arguments of the configuration, or of the network where that has such.
@@ -141,7 +143,7 @@ def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]
     return PooledNetwork(network), int(pooled.shape[-1])
 
 
-def _built(model_type: str, options: dict[str, Any]) -> tuple[_Kind | None, PreTrainedModel]:
+def _built(model_type: str, options: dict[str, Any]) -> tuple[_TokenRecipe | None, PreTrainedModel]:
     network_class = _class_of(model_type)
     accepted = [name for name in inspect.signature(network_class.__init__).parameters if name not in ("self", "config")]
     own = {name: options[name] for name in accepted if name in options}
@@ -215,7 +217,7 @@ class PooledNetwork(nn.Module):
 class TokenNetwork(nn.Module):
     """A transformer of transformers as the zoo reads one of timm."""
 
-    def __init__(self, network: PreTrainedModel, kind: _Kind, *, joined: Sequence[int] = ()) -> None:
+    def __init__(self, network: PreTrainedModel, kind: _TokenRecipe, *, joined: Sequence[int] = ()) -> None:
         super().__init__()
         self.network = network
         self._joined = tuple(joined)  # class tokens that RADIO's summary is made of, where the options say them
@@ -301,7 +303,7 @@ class TokenNetwork(nn.Module):
     def _watched(self, images: Tensor, blocks: Iterable[int]) -> tuple[Any, dict[int, Tensor]]:
         """The output of the network, and of blocks by their numbers."""
         numbers, seen = list(blocks), dict[int, Tensor]()
-        with watched([self._layers[i] for i in numbers], lambda at, output: seen.update({numbers[at]: output})):
+        with watch_blocks([self._layers[i] for i in numbers], lambda at, output: seen.update({numbers[at]: output})):
             return self._output(images), seen
 
     def _output(self, images: Tensor) -> Any:
@@ -317,7 +319,7 @@ class TokenNetwork(nn.Module):
         return cast(Tensor, self.network.get_submodule(self._kind.norm)(tokens)) if self._kind.norm else tokens
 
 
-def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
+def rename_as_transformers(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
     """The tensors of a file by the names of a backbone of this module, as transformers itself gives them.
 
     What is left out is beside the backbone: another tower, a decoder, a classifier. Misfit if the file has parts of the
@@ -326,7 +328,7 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     network = cast(PreTrainedModel, backbone.network)
     wanted = network.state_dict()
     projection = {"head.weight": state["visual_projection.weight"]} if "visual_projection.weight" in state else {}
-    with without_messages():
+    with mute_transformers():
         try:
             load: Any = type(network).from_pretrained  # gives two values with output_loading_info
             how: Any = {"config": network.config, "output_loading_info": True, "dtype": torch.float32}
@@ -347,7 +349,7 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
 
 
 @contextmanager
-def without_messages() -> Iterator[None]:
+def mute_transformers() -> Iterator[None]:
     """Without the bar and the report of transformers: what does not fit is an error here."""
     level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(CRITICAL)
@@ -386,7 +388,7 @@ _BOOKKEEPING = {
 _NONE = NOT_APPLICABLE.value
 
 
-def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
+def parse_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     """Architecture and representation of a card, from a ``config.json``; ValueError if it has no vision backbone.
 
     Of a model of images and text the backbone is its vision tower.
@@ -399,7 +401,7 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
         elif all(str(name).endswith(_POOLED_BY) for name in classes):
             options["add_pooling_layer"] = True
     with torch.device("meta"):
-        backbone, dim = transformers_model(model_type, **options)
+        backbone, dim = build_transformers_model(model_type, **options)
         backbone.eval()
     network: Any = backbone.network
     n_parameters = sum(parameter.numel() for parameter in backbone.parameters())
@@ -463,12 +465,12 @@ def _size_step(backbone: nn.Module, px: int) -> int | None:
     """Of which number of pixels the sides of images are multiples; None if the network takes images of one size."""
     patch_px = int(getattr(backbone, "patch_px", 1))
     for step in dict.fromkeys((patch_px, 32)):
-        if takes(backbone, (px // step + 1) * step):
+        if accepts_size(backbone, (px // step + 1) * step):
             return step
     return None
 
 
-def takes(backbone: nn.Module, px: int) -> bool:
+def accepts_size(backbone: nn.Module, px: int) -> bool:
     """True if a backbone on the meta device takes images of this side, with its positions interpolated if need be."""
     network: Any = backbone
     before = network.interpolates_positions

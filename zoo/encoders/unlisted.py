@@ -20,15 +20,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..cards.catalogue import adopt, build_card, catalogue, unlisted
+from ..cards.catalogue import adopt, build_card, get_unlisted, load_catalogue
 from ..cards.reading import check_facts
 from ..cards.same_weights import find_same_weights
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
-from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
-from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
-from ..optional import requires_extra
+from ..cards.timm_facts import find_timm_name, read_config_facts, read_timm_facts, resolve_timm_name
+from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, warn_name_note
+from ..optional import require_extra
 from ..weights.download import fetch
-from ..weights.places import Fetched, weights_folder
+from ..weights.locations import FetchedFile, get_weights_folder
 
 Facts = dict[str, Any]
 
@@ -41,7 +41,7 @@ _MOST_BYTES = 1 << 20  # of a configuration
 _BY_PLACE: dict[str, EncoderCard] = {}  # cards made in this process
 
 
-def card_at(place: str) -> EncoderCard:
+def load_unlisted_card(place: str) -> EncoderCard:
     """The card of the encoder at ``timm:ARCH.TAG`` or ``hf:ORG/NAME[@REVISION]``, made of what its files say.
 
     QueryError if there is no such encoder, or none of images; WeightsUnavailable or WeightsRefused if the
@@ -54,10 +54,10 @@ def card_at(place: str) -> EncoderCard:
 
 
 def _of_timm(name: str) -> EncoderCard:
-    full = timm_name(name)
+    full = resolve_timm_name(name)
     if full.casefold() != name.casefold():  # without its tag: with it, it may have a card
-        return catalogue()[f"timm:{full}"]
-    facts = facts_of_timm(full)
+        return load_catalogue()[f"timm:{full}"]
+    facts = read_timm_facts(full)
     facts["provenance"] = {"url": f"https://huggingface.co/timm/{full}", "extracted": False}
     card = _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
     _note_same(card, f"timm:{full}")
@@ -72,10 +72,10 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
     asked = f"hf:{repository}@{revision}" if revision else f"hf:{repository}"
     config, commit = _read(asked, "config.json")
     pinned = f"hf:{repository}@{commit}" if commit else asked
-    if listed := name_of_hub(repository, config):  # one of timm's own
-        return catalogue()[f"timm:{listed}"]
+    if listed := find_timm_name(repository, config):  # one of timm's own
+        return load_catalogue()[f"timm:{listed}"]
     if isinstance(config.get("architecture"), str):
-        facts, converter = facts_of_config(config, place=asked), "timm"
+        facts, converter = read_config_facts(config, place=asked), "timm"
     else:
         facts, converter = _of_transformers(config, asked), "transformers"
         facts["preprocess"] = _preprocess(pinned, config, asked=asked)
@@ -97,13 +97,15 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
 def _note_same(card: EncoderCard, asked: str) -> bool:
     same = find_same_weights(card)
     for one in same:
-        note(f"{asked} has no card; of the same weights is {one.encoder!r}, whose features are others: {one.says}.")
+        warn_name_note(
+            f"{asked} has no card; of the same weights is {one.encoder!r}, whose features are others: {one.says}."
+        )
     return bool(same)
 
 
 def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
     """Says which cards may be of the same weights, where their features are others: same family and size of network."""
-    known, n_own, px = catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
+    known, n_own, px = load_catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
     families, sizes = known.column("family"), known.column("architecture.n_parameters")
     named = _folded(repository.partition("/")[2])
     family = max((one for one in set(families.values()) if _folded(one) in named), key=len, default="")
@@ -125,7 +127,9 @@ def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
         if any(reasons.values()):
             found.append(f"{name!r} ({' and '.join(reason for reason, is_so in reasons.items() if is_so)})")
     if found:
-        note(f"{asked} has no card; of the same weights may be {', '.join(found)}, whose features are then others.")
+        warn_name_note(
+            f"{asked} has no card; of the same weights may be {', '.join(found)}, whose features are then others."
+        )
 
 
 def _folded(text: str) -> str:
@@ -135,8 +139,8 @@ def _folded(text: str) -> str:
 def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
     identifier = re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
     url = facts["weights"]["url"]
-    taken = unlisted(identifier)
-    if identifier in catalogue() and (taken is None or taken.weights.url != url):
+    taken = get_unlisted(identifier)
+    if identifier in load_catalogue() and (taken is None or taken.weights.url != url):
         raise QueryError(
             f"{place!r} would be {identifier!r}, and there is another encoder of that id; run 'zoo register' on its "
             "file and choose an id."
@@ -149,10 +153,10 @@ def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
 
 
 def _of_transformers(config: Mapping[str, Any], place: str) -> Facts:
-    with requires_extra("transformers", needed_for=f"The encoder {place!r}"):
-        from .transformers_models import facts_of_configuration
+    with require_extra("transformers", needed_for=f"The encoder {place!r}"):
+        from .transformers_models import parse_configuration
     try:
-        return facts_of_configuration(config)
+        return parse_configuration(config)
     except (TypeError, ValueError) as error:
         raise QueryError(
             f"{place!r} cannot be an encoder: {error}; expected a vision backbone of transformers, or a network "
@@ -162,7 +166,7 @@ def _of_transformers(config: Mapping[str, Any], place: str) -> Facts:
 
 def _read(place: str, name: str) -> tuple[dict[str, Any], str]:
     """A configuration of a repository, and the commit that it is of; "" if that is unknown."""
-    file: Fetched = fetch(f"{place}/{name}", folder=weights_folder())
+    file: FetchedFile = fetch(f"{place}/{name}", folder=get_weights_folder())
     content = file.path.read_bytes()[: _MOST_BYTES + 1]
     try:
         config = json.loads(content) if len(content) <= _MOST_BYTES else None

@@ -28,7 +28,7 @@ class PostNormBlock(Block):
         return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
 
 
-def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
+def build_vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
     """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
 
     The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
@@ -66,7 +66,7 @@ class RepeatedImage(nn.Module):
         return tokens.repeat(1, self.n_tubelets, 1)
 
 
-def vit_of_clips(
+def build_vit_of_clips(
     *, name: str, n_frames: int, n_in_tubelet: int, img_size: int, patch_size: int, **options: Any
 ) -> tuple[nn.Module, int]:
     """A video transformer of V-JEPA, which sees an image as a clip that shows it all the time, as its authors probe it.
@@ -88,7 +88,7 @@ def vit_of_clips(
 class TurnedAttention(nn.Module):
     """Attention whose queries and keys are turned by where their token is; CAPI's registers sit around the image.
 
-    ``turns`` gives the radians from one side of the image to the other, (2, channels of a head).
+    ``compute_rotations`` gives the radians from one side of the image to the other, (2, channels of a head).
     """
 
     def __init__(self, width: int, *, n_heads: int, n_registers: int, bias: bool, turns: Turns) -> None:
@@ -102,7 +102,7 @@ class TurnedAttention(nn.Module):
         n, n_tokens, width = x.shape
         qkv = self.qkv(x).reshape(n, n_tokens, 3, self.n_heads, width // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (n, heads, tokens, width / heads)
-        places = places_of(n_tokens - self.n_registers, self.n_registers).to(x)
+        places = compute_patch_positions(n_tokens - self.n_registers, self.n_registers).to(x)
         angles = places @ self.turns(width // self.n_heads).to(x)  # (tokens, width / heads)
         cos, sin = angles.cos(), angles.sin()
         q, k = (each * cos + _quarter_turn(each) * sin for each in (q, k))
@@ -110,7 +110,7 @@ class TurnedAttention(nn.Module):
         return cast(Tensor, self.proj(mixed.transpose(1, 2).flatten(2)))
 
 
-def places_of(n_patches: int, n_registers: int) -> Tensor:
+def compute_patch_positions(n_patches: int, n_registers: int) -> Tensor:
     """Rows and columns from 0 to 1, (registers + patches, 2): registers once around the edge, then the patches."""
     side = math.isqrt(n_patches)
     if side * side != n_patches:
@@ -121,7 +121,7 @@ def places_of(n_patches: int, n_registers: int) -> Tensor:
     return torch.cat([torch.stack(edge, dim=1) for edge in edges] + [torch.cartesian_prod(line, line)])
 
 
-def turns(head_dim: int) -> Tensor:
+def compute_rotations(head_dim: int) -> Tensor:
     """CAPI's radians from one side of the image to the other: half of the channels turn with the row."""
     fastest, slowest = 7.0, 7e-4
     rates = fastest * (fastest / slowest) ** torch.linspace(0, -1, head_dim // 4)
@@ -129,7 +129,7 @@ def turns(head_dim: int) -> Tensor:
     return torch.stack((torch.cat((rates, 0 * rates)), torch.cat((0 * rates, rates))))
 
 
-def turns_of_vjepa(head_dim: int) -> Tensor:
+def compute_vjepa_rotations(head_dim: int) -> Tensor:
     """V-JEPA 2.1's: a third of the channels each for time, which stands still, row and column, and a few for none.
 
     Patches are counted from 0 to 15, however many there are. Source: facebookresearch/vjepa2, ``RoPEAttention``.
@@ -146,7 +146,7 @@ def _quarter_turn(x: Tensor) -> Tensor:
     return torch.cat((-second, first), dim=-1)
 
 
-def capi(**options: Any) -> tuple[nn.Module, int]:
+def build_capi(**options: Any) -> tuple[nn.Module, int]:
     """CAPI's encoder: rotary positions, also of registers; root-mean-square norms; no bias but that of the patches."""
     norm = partial(nn.RMSNorm, eps=1e-5)
     model, width = _timm_model(
@@ -160,14 +160,14 @@ def capi(**options: Any) -> tuple[nn.Module, int]:
         **({"reg_tokens": 16} | options),
     )
     model.norm = norm(width, elementwise_affine=False)
-    _turn(model, bias=False, turns=turns)
+    _turn(model, bias=False, turns=compute_rotations)
     return model, width
 
 
-def vjepa21(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+def build_vjepa21(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     """V-JEPA 2.1 for images, which are one frame in patches of their own; positions are rotary."""
     model, width = _timm_model(name, class_token=False, pos_embed="none", global_pool="", **options)
-    _turn(model, bias=True, turns=turns_of_vjepa)
+    _turn(model, bias=True, turns=compute_vjepa_rotations)
     return model, width
 
 
@@ -184,7 +184,7 @@ class MeanOfClassTokens(VisionTransformer):
         return x[:, : self.num_prefix_tokens].mean(dim=1)
 
 
-def pixio(**options: Any) -> tuple[nn.Module, int]:
+def build_pixio(**options: Any) -> tuple[nn.Module, int]:
     """Pixio's encoder: eight class tokens, each with a position, whose mean it pools; seven are timm's registers."""
     model, width = _timm_model("vit_base_patch16_224", reg_tokens=7, **options)
     model.__class__ = MeanOfClassTokens  # timm's function for a name gives its own class alone
@@ -201,11 +201,11 @@ class PositionsOfDINOv2(VisionTransformer):
         n, rows, columns, _ = x.shape
         assert self.cls_token is not None and self.pos_embed is not None
         tokens = torch.cat((self.cls_token.expand(n, -1, -1), x.flatten(1, 2)), dim=1)
-        positions = dinov2_positions(self.pos_embed, self.patch_embed.grid_size, (rows, columns))
+        positions = interpolate_dinov2_positions(self.pos_embed, self.patch_embed.grid_size, (rows, columns))
         return cast(Tensor, self.pos_drop(tokens + positions.to(tokens.dtype)))
 
 
-def dinov2_positions(positions: Tensor, learned: tuple[int, int], wanted: tuple[int, int]) -> Tensor:
+def interpolate_dinov2_positions(positions: Tensor, learned: tuple[int, int], wanted: tuple[int, int]) -> Tensor:
     """Positions (1, 1 + patches, width), that of the class token first, for as many rows and columns as wanted.
 
     Bicubic without antialiasing. The scale is that of a tenth of a patch more than there are, once against errors of
@@ -220,7 +220,7 @@ def dinov2_positions(positions: Tensor, learned: tuple[int, int], wanted: tuple[
     return torch.cat((of_class, grid.flatten(2).transpose(1, 2).to(of_class.dtype)), dim=1)
 
 
-def dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+def build_dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     """A DINOv2 without registers, by timm's name, at sizes that its positions are not for as its authors evaluate it.
 
     With registers they interpolate as timm does.
@@ -232,7 +232,7 @@ def dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     return model, width
 
 
-def vit_small(
+def build_vit_small(
     *, img_size: int, patch_size: int, width: int, depth: int, n_heads: int, dim: int
 ) -> tuple[nn.Module, int]:
     """A transformer for images of some 32 px: its normed patch tokens are averaged and mapped linearly to ``dim``.
@@ -262,6 +262,14 @@ def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    f"zoo:{constructor.__name__}": constructor
-    for constructor in (vit_post_norm, vit_of_clips, capi, dinov2, vit_small, vjepa21, pixio)
+    f"zoo:{constructor.__name__.removeprefix('build_')}": constructor
+    for constructor in (
+        build_vit_post_norm,
+        build_vit_of_clips,
+        build_capi,
+        build_dinov2,
+        build_vit_small,
+        build_vjepa21,
+        build_pixio,
+    )
 }

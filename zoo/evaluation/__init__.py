@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .classification import classification_metrics as classification_metrics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .saved_probes import save_probe as save_probe
     from .streamed import StreamedProbe as StreamedProbe
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "classification": ["classification_metrics", "tag_metrics"],

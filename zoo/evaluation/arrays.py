@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("evaluate", needed_for="Evaluating features"):
+with require_extra("evaluate", needed_for="Evaluating features"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 BLOCK_ROWS = 8192  # rows of features that are read or checked at a time
 
 
-class Rows(Protocol):
+class FeatureArray(Protocol):
     """An array (n, dim) or what behaves like one: memory-mapped rows, :attr:`zoo.features.Features.x`."""
 
     @property
@@ -30,7 +30,7 @@ class Rows(Protocol):
     def __getitem__(self, index: Any, /) -> Any: ...
 
 
-def rows_of(x: Any, name: str) -> Rows:
+def check_rows(x: Any, name: str) -> FeatureArray:
     """``x`` itself if its rows can be read as they are needed, otherwise as an array; refuses all but (n, dim)."""
     if hasattr(x, "toarray"):
         raise DataError(f"Sparse data was passed as {name}, expected a dense array (n, dim): use {name}.toarray().")
@@ -49,11 +49,11 @@ def rows_of(x: Any, name: str) -> Rows:
         raise DataError(
             f"{name} is empty: found array with 0 {missing} (shape={tuple(x.shape)}) while a minimum of 1 is required."
         )
-    rows: Rows = x
+    rows: FeatureArray = x
     return rows
 
 
-def width_checked(x: Rows, dim: int, name: str, of: str) -> Rows:
+def check_width(x: FeatureArray, dim: int, name: str, of: str) -> FeatureArray:
     """``x`` again, if its rows have ``dim`` features."""
     if x.shape[1] != dim:
         raise DataError(
@@ -63,7 +63,7 @@ def width_checked(x: Rows, dim: int, name: str, of: str) -> Rows:
     return x
 
 
-def real_numbers(rows: Any, name: str) -> Array:
+def convert_to_real(rows: Any, name: str) -> Array:
     """Rows as an array of real numbers of any type; what is no number yet becomes float64."""
     array = np.asarray(rows)
     if array.dtype.kind == "c":
@@ -76,12 +76,12 @@ def real_numbers(rows: Any, name: str) -> Array:
         raise DataError(f"{name} holds {array.dtype} ({error}), expected float features.") from error
 
 
-def table_of(x: Any, name: str, first: int = 0) -> Array:
+def check_finite_rows(x: Any, name: str, first: int = 0) -> Array:
     """Finite features (n, dim), float32 or float64; ``first`` is the number of the first row in errors."""
-    rows = real_numbers(rows_of(x, name), name)
+    rows = convert_to_real(check_rows(x, name), name)
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
-    bad = not_finite(rows)
+    bad = find_non_finite_row(rows)
     if bad is not None:
         raise DataError(
             f"Row {first + bad} of {name} holds NaN or infinity, expected finite features: compute it again."
@@ -89,20 +89,20 @@ def table_of(x: Any, name: str, first: int = 0) -> Array:
     return rows
 
 
-def floats_of(rows: Any, name: str) -> Array:
+def convert_to_floats(rows: Any, name: str) -> Array:
     """Rows as contiguous float32, or float64 if their type holds more digits than that."""
-    array = real_numbers(rows, name)
+    array = convert_to_real(rows, name)
     is_single = np.result_type(array.dtype, np.float32) == np.float32
     return np.ascontiguousarray(array, dtype=np.float32 if is_single else np.float64)
 
 
-def float32_of(rows: Any, name: str) -> Array:
+def convert_to_float32(rows: Any, name: str) -> Array:
     """Rows as contiguous float32; numbers too large for it become infinite, which is refused with the row's number."""
     with np.errstate(over="ignore"):
-        return floats_of(rows, name).astype(np.float32, copy=False)
+        return convert_to_floats(rows, name).astype(np.float32, copy=False)
 
 
-def not_finite(x: Any) -> int | None:
+def find_non_finite_row(x: Any) -> int | None:
     """The first row that holds NaN or infinity, or None; reads a block of rows at a time."""
     for start in range(0, x.shape[0], BLOCK_ROWS):
         block = np.asarray(x[start : start + BLOCK_ROWS])
@@ -128,7 +128,7 @@ def find_extreme(x: Any) -> tuple[int, int] | None:
     return row, int(np.abs(x[row]).argmax())
 
 
-def labels_of(y: Any, n: int, name: str) -> Array:
+def check_labels(y: Any, n: int, name: str) -> Array:
     """Labels of n rows as a vector of numbers or names."""
     if y is None:
         raise DataError(f"This requires {name} to be passed, but the target {name} is None: give one label a row.")
@@ -146,7 +146,7 @@ def labels_of(y: Any, n: int, name: str) -> Array:
     return labels
 
 
-def classes_of(labels: Array) -> Array:
+def list_classes(labels: Array) -> Array:
     """The classes among labels, ascending; at least two."""
     classes: Array = np.unique(labels)
     if len(classes) < 2:
@@ -154,7 +154,7 @@ def classes_of(labels: Array) -> Array:
     return classes
 
 
-def numbered(labels: Array, classes: Array) -> Array:
+def number_labels(labels: Array, classes: Array) -> Array:
     """Number of each label's class in ascending ``classes``, int64, -1 where there is none."""
     if labels.dtype.kind in "OUS" and classes.dtype.kind not in "OUS":
         return np.full(len(labels), -1, dtype=np.int64)
@@ -162,14 +162,14 @@ def numbered(labels: Array, classes: Array) -> Array:
     return np.where(classes[places] == labels, places, -1).astype(np.int64)
 
 
-def both_or_neither(x_val: Any, y_val: Any) -> bool:
+def has_validation(x_val: Any, y_val: Any) -> bool:
     """Whether there is validation data."""
     if (x_val is None) != (y_val is None):
         raise DataError("Got only one of x_val and y_val, expected both or neither.")
     return x_val is not None
 
 
-def numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
+def check_numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
     """Float64 values, NaN and infinity included, on ``n_axes`` axes; ``name`` opens the sentence of an error."""
     try:
         found = np.asarray(values, dtype=np.float64)
@@ -180,27 +180,28 @@ def numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Float
     return found
 
 
-def finite_numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
+def check_finite_numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
     """The same, refusing NaN and infinity.
 
-    >>> finite_numbers([0.5, float("nan")], name="The risk")
+    >>> check_finite_numbers([0.5, float("nan")], name="The risk")
     Traceback (most recent call last):
     zoo.errors.DataError: The risk is nan at position 1; expected finite numbers, so leave out what was not measured.
     """
-    found = numbers(values, name=name, n_axes=n_axes)
+    found = check_numbers(values, name=name, n_axes=n_axes)
     bad = np.argwhere(~np.isfinite(found))
     if len(bad):
         where = tuple(int(each) for each in bad[0])
         raise DataError(
-            f"{name} is {found[where]}{position(where)}; expected finite numbers, so leave out what was not measured."
+            f"{name} is {found[where]}{format_position(where)}; expected finite numbers, so leave out what was not "
+            "measured."
         )
     return found
 
 
-def position(where: tuple[int, ...]) -> str:
+def format_position(where: tuple[int, ...]) -> str:
     """An index in words, after a blank; empty for a single number.
 
-    >>> position((1,)), position((0, 2)), position(())
+    >>> format_position((1,)), format_position((0, 2)), format_position(())
     (' at position 1', ' at position (0, 2)', '')
     """
     if not where:
@@ -245,7 +246,7 @@ class RowView:
         return np.asarray(self[:], dtype=dtype)
 
 
-def chosen_rows(x: Any, indices: NDArray[np.int64]) -> Any:
+def select_rows(x: Any, indices: NDArray[np.int64]) -> Any:
     """These rows of features: ``x`` itself if it is all in order, a view if they lie on disk, else a copy."""
     if np.array_equal(indices, np.arange(x.shape[0])):
         return x

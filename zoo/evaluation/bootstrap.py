@@ -10,12 +10,13 @@ has exactly Jeffreys' interval of a binomial proportion, which has its nominal c
 and does not shrink to a point where none is. Images on which all probes do alike are drawn in one go, for a sum of
 exponential weights is gamma distributed: a million images cost no more than a thousand, and nothing is approximated.
 
-A single error by itself needs no draws (:func:`error_interval`): every part of the program prints the same interval.
+A single error by itself needs no draws (:func:`compute_error_interval`): every part of the program prints the same
+interval.
 
 Groups. Where images come in groups, such as those of one patient, the images of a group are not independent, and groups
 are resampled in place of images: all images of one share its weight. Half an image is then worth as many images as the
-design effect says (:func:`design_effects`), so that where a probe is wrong on whole groups or on none, the interval is
-Jeffreys' of the groups, and where groups do not matter, about that of the images.
+design effect says (:func:`compute_design_effects`), so that where a probe is wrong on whole groups or on none, the
+interval is Jeffreys' of the groups, and where groups do not matter, about that of the images.
 
 Seeds. The errors of several seeds vary by more than the images explain if the seed itself matters. That surplus
 variance is estimated together with its uncertainty, and the mean is moved by it. Resampling the seeds as well as the
@@ -54,17 +55,17 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .curves.calibration import (
     Improvement,
+    calibrate_risk_draws,
     calibrated_risk,
-    calibrated_risk_draws,
+    compute_improvements,
     cumulative_improvement,
-    cumulative_improvements,
-    labels_of_scratch,
+    interpolate_scratch_labels,
 )
 
-with requires_extra("evaluate", needed_for="An interval"):
+with require_extra("evaluate", needed_for="An interval"):
     import numpy as np
     from scipy.special import betaincinv, chdtrc, stdtrit
 
@@ -104,10 +105,10 @@ class Interval:
         return Interval(value=value or min(points, most), ci_low=low, ci_high=high)
 
 
-def columns_of(found: Interval | None, name: str, unit: str) -> dict[str, float | None]:
+def make_interval_columns(found: Interval | None, name: str, unit: str) -> dict[str, float | None]:
     """A value and the ends of its interval as columns of a table, with their unit.
 
-    >>> columns_of(Interval(value=4.0, ci_low=3.0, ci_high=5.0), "error", "percent")
+    >>> make_interval_columns(Interval(value=4.0, ci_low=3.0, ci_high=5.0), "error", "percent")
     {'error_percent': 4.0, 'ci_low_percent': 3.0, 'ci_high_percent': 5.0}
     """
     names = (f"{name}_{unit}", f"ci_low_{unit}", f"ci_high_{unit}")
@@ -115,33 +116,33 @@ def columns_of(found: Interval | None, name: str, unit: str) -> dict[str, float 
     return dict(zip(names, values, strict=True))
 
 
-def interval(value: float, draws: Floats) -> Interval:
+def compute_interval(value: float, draws: Floats) -> Interval:
     """The percentile interval of a value from its bootstrap draws, widened to hold the value itself.
 
-    >>> interval(0.0, np.linspace(0.1, 0.2, 101)).ci_low
+    >>> compute_interval(0.0, np.linspace(0.1, 0.2, 101)).ci_low
     0.0
     """
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5]))
     return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
 
 
-def error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -> Interval:
+def compute_error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -> Interval:
     """The error of one probe on images, percent, with the one interval that is printed of it: Jeffreys', of no draws.
 
     Of ``groups`` (n_images,) it is Jeffreys' of as many independent images as the design effect leaves, fewer by the
     square of Student's t of the images over that of the groups (Korn and Graubard 1998). The mean of losses, float64
     (n_images,), is resampled.
 
-    >>> found = error_interval(np.arange(100) < 4)
+    >>> found = compute_error_interval(np.arange(100) < 4)
     >>> found.value, round(found.ci_low, 2), round(found.ci_high, 2)
     (4.0, 1.36, 9.23)
     """
     if wrong.dtype.kind == "f":
-        return interval(100 * float(wrong.mean()), error_percent_draws(wrong[:, None], groups)[:, 0])
+        return compute_interval(100 * float(wrong.mean()), resample_error_percents(wrong[:, None], groups)[:, 0])
     n, n_wrong, share = len(wrong), int(np.count_nonzero(wrong)), 1.0
     if groups is not None:
         n_free = max(len(np.unique(groups)) - 1, 1)
-        effect = float(design_effects(np.asarray(wrong, np.int8)[:, None], groups)[0])
+        effect = float(compute_design_effects(np.asarray(wrong, np.int8)[:, None], groups)[0])
         share = float(stdtrit(max(n - 1, 1), 0.975) / stdtrit(n_free, 0.975)) ** 2 / effect
     value = 100 * n_wrong / n
     ends = betaincinv(n_wrong * share + 0.5, (n - n_wrong) * share + 0.5, [0.025, 0.975])
@@ -149,7 +150,9 @@ def error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -
     return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
 
 
-def outcomes_of(n_images: int, evaluated: Sequence[tuple[NDArray[np.int64] | None, NDArray[np.bool_]]]) -> Outcomes:
+def build_outcome_table(
+    n_images: int, evaluated: Sequence[tuple[NDArray[np.int64] | None, NDArray[np.bool_]]]
+) -> Outcomes:
     """Table int8 (n_images, n_probes): 1 wrong, 0 right, -1 not evaluated.
 
     ``evaluated`` has, for each probe, the images that it was evaluated on (None for all) and whether it named their
@@ -161,7 +164,7 @@ def outcomes_of(n_images: int, evaluated: Sequence[tuple[NDArray[np.int64] | Non
     return table
 
 
-def error_draws(
+def resample_errors(
     outcomes: Outcomes,
     risks: Mapping[str, Sequence[int]],
     *,
@@ -171,12 +174,12 @@ def error_draws(
 ) -> dict[str, Floats]:
     """Bootstrap draws of errors on the images of one set, in percent, float64 (n_draws,) by name.
 
-    An error is the mean over its columns of ``outcomes`` (:func:`outcomes_of`), which differ in their seed alone. Draw
-    i of one error and draw i of another are of the same images. With ``groups`` (n_images,) of the images, groups are
-    resampled in place of images.
+    An error is the mean over its columns of ``outcomes`` (:func:`build_outcome_table`), which differ in their seed
+    alone. Draw i of one error and draw i of another are of the same images. With ``groups`` (n_images,) of the images,
+    groups are resampled in place of images.
 
     >>> wrong = np.array([[1], [0], [0], [0]], dtype=np.int8)
-    >>> draws = error_draws(wrong, {"error": [0]}, n_draws=20_000)["error"]
+    >>> draws = resample_errors(wrong, {"error": [0]}, n_draws=20_000)["error"]
     >>> bool(abs(draws.mean() - 100 * 1.5 / 5) < 0.5)  # Jeffreys: half an image wrong and half an image right added
     True
     """
@@ -193,13 +196,13 @@ def error_draws(
         by_seed = by_probe[:, list(columns)]
         mean = by_seed.mean(axis=1)
         if len(columns) > 1:
-            surplus = surplus_variances(measured[list(columns)], by_seed, random=random)
+            surplus = estimate_surplus_variances(measured[list(columns)], by_seed, random=random)
             mean = mean + (surplus / len(columns)) ** 0.5 * random.standard_normal(n_draws)
         found[name] = 100 * np.clip(mean, 0, 1)
     return found
 
 
-def error_percent_draws(
+def resample_error_percents(
     wrong: NDArray[Any], groups: NDArray[Any] | None, *, n_draws: int = N_DRAWS, seed: int = 0
 ) -> Floats:
     """Bootstrap draws of errors, or mean losses, on the same images, percent (n_draws, k); whole groups are resampled.
@@ -209,8 +212,8 @@ def error_percent_draws(
     """
     k, is_counted = wrong.shape[1], wrong.dtype == bool
     if groups is None and is_counted:
-        table = outcomes_of(len(wrong), [(None, ~column) for column in wrong.T])
-        by_column = error_draws(table, {str(i): [i] for i in range(k)}, n_draws=n_draws, seed=seed)
+        table = build_outcome_table(len(wrong), [(None, ~column) for column in wrong.T])
+        by_column = resample_errors(table, {str(i): [i] for i in range(k)}, n_draws=n_draws, seed=seed)
         return np.stack([by_column[str(i)] for i in range(k)], axis=1)
     groups = np.arange(len(wrong)) if groups is None else groups
     random, above, size = (
@@ -228,7 +231,7 @@ def error_percent_draws(
     return 100.0 * drawn
 
 
-def surplus_variances(by_seed: Floats, draws: Floats, *, random: np.random.Generator) -> Floats:
+def estimate_surplus_variances(by_seed: Floats, draws: Floats, *, random: np.random.Generator) -> Floats:
     """Variance of a seed's expected error beyond what the choice of images explains, float64 (n_draws,), at least 0.
 
     ``by_seed`` (n_seeds,) are the measured errors, ``draws`` (n_draws, n_seeds) the same with resampled images.
@@ -252,17 +255,17 @@ def _squares_by_images(covariance: Floats) -> float:
     return float(np.trace(covariance) - covariance.sum() / len(covariance))
 
 
-def disagreement(outcomes: Outcomes, *, groups: NDArray[np.uint64] | None = None) -> float:
+def compute_disagreement_p(outcomes: Outcomes, *, groups: NDArray[np.uint64] | None = None) -> float:
     """The p-value that errors of several probes vary so much though only the choice of images made them differ.
 
     The probes are those of several seeds, which draw what they are trained and evaluated on. If they are all as good,
     the sum of squares of their errors around the mean, over the variance that the images give a difference of two of
     them, is distributed as chi squared with one degree of freedom fewer than probes. ``outcomes`` are those of
-    :func:`outcomes_of`, of at least two probes; with ``groups`` of the images, it is the choice of groups.
+    :func:`build_outcome_table`, of at least two probes; with ``groups`` of the images, it is the choice of groups.
 
     >>> apart = np.full((400, 2), -1, dtype=np.int8)
     >>> apart[:200, 0], apart[200:, 1] = np.arange(200) % 10 == 0, np.arange(200) % 2 == 0  # 10 and 50 % wrong
-    >>> disagreement(apart) < 1e-6, disagreement(apart[:, [0, 0]])
+    >>> compute_disagreement_p(apart) < 1e-6, compute_disagreement_p(apart[:, [0, 0]])
     (True, 1.0)
     """
     there, wrong = outcomes != ABSENT, outcomes == WRONG
@@ -272,7 +275,7 @@ def disagreement(outcomes: Outcomes, *, groups: NDArray[np.uint64] | None = None
     smooth = (wrong.sum(axis=0) + 0.5) / (n + 1)  # as the intervals have it, so that no error is certain
     variances = smooth * (1 - smooth) / n
     if groups is not None:
-        variances = variances * design_effects(outcomes, groups)
+        variances = variances * compute_design_effects(outcomes, groups)
         around, there = _sums_of(around, groups), _sums_of(there, groups) > 0  # (n_groups, n_probes)
     together = there.T.astype(float) @ there  # images, or groups, that two probes share
     covariance = (around.T @ around) / np.outer(n, n)
@@ -307,7 +310,7 @@ def _by_group(outcomes: Outcomes, groups: NDArray[np.uint64], n_draws: int, rand
     """The same with resampled groups of images."""
     wrong, there = _sums_of(outcomes == WRONG, groups), _sums_of(outcomes != ABSENT, groups)  # (n_groups, n_probes)
     shape = (n_draws, outcomes.shape[1])
-    added = design_effects(outcomes, groups) * random.standard_gamma(0.5, size=(2, *shape))  # wrong, right
+    added = compute_design_effects(outcomes, groups) * random.standard_gamma(0.5, size=(2, *shape))  # wrong, right
     drawn = np.empty(shape)
     block = max(1, _WEIGHTS_AT_A_TIME // len(wrong))
     for start in range(0, n_draws, block):
@@ -318,7 +321,7 @@ def _by_group(outcomes: Outcomes, groups: NDArray[np.uint64], n_draws: int, rand
     return drawn
 
 
-def design_effects(outcomes: Outcomes, groups: NDArray[Any]) -> Floats:
+def compute_design_effects(outcomes: Outcomes, groups: NDArray[Any]) -> Floats:
     """How many times the variance of independent images each error has, as images of a group go together, (n_probes,).
 
     From 1, as if they had nothing to do with each other, to what they would have if a probe were wrong on all images of
@@ -326,7 +329,7 @@ def design_effects(outcomes: Outcomes, groups: NDArray[Any]) -> Floats:
     every image is wrong, or there is one group.
 
     >>> alike = np.repeat(np.array([[1], [0], [0], [0]], dtype=np.int8), 5, axis=0)
-    >>> design_effects(alike, np.repeat(np.arange(4), 5).astype(np.uint64)).round(6).tolist()
+    >>> compute_design_effects(alike, np.repeat(np.arange(4), 5).astype(np.uint64)).round(6).tolist()
     [5.0]
     """
     wrong, there = _sums_of(outcomes == WRONG, groups), _sums_of(outcomes != ABSENT, groups)  # (n_groups, n_probes)
@@ -355,7 +358,7 @@ def _patterns(outcomes: Outcomes) -> tuple[Outcomes, Floats]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resampled(Generic[_Name]):
+class ResampledRisks(Generic[_Name]):
     """Mean risks with their draws, which are of the same images in all, and each run's risk with its interval over
     images.
     """
@@ -364,7 +367,7 @@ class Resampled(Generic[_Name]):
     runs: tuple[Interval, ...]
 
 
-def resampled(
+def resample_risks(
     losses: Sequence[np.ndarray],
     groups: Mapping[_Name, Sequence[int]],
     *,
@@ -372,7 +375,7 @@ def resampled(
     bounds: tuple[float, float] | None = None,
     n_draws: int = N_DRAWS,
     seed: int = 0,
-) -> Resampled[_Name]:
+) -> ResampledRisks[_Name]:
     """Bootstrap draws of mean risks, in the unit of the losses.
 
     ``losses`` are one float array (n_test,) a run, on the same test images in the same order. A risk of ``groups`` is
@@ -381,13 +384,14 @@ def resampled(
     highest that a loss can be. ``n_draws`` of 0 gives values without intervals. Means of the same losses are moved
     alike by their seeds.
 
-    >>> found = resampled([np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])], {"a": [0], "b": [1]}, n_draws=100)
+    >>> losses = [np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])]
+    >>> found = resample_risks(losses, {"a": [0], "b": [1]}, n_draws=100)
     >>> bool(np.allclose(found.means["b"].draws - found.means["a"].draws, 1.0))  # the same images
     True
     """
     table = _table(losses)  # (n_test, n_runs)
     measured = table.mean(axis=0)
-    drawn = image_draws(table, bounds=bounds, n_draws=n_draws, random=np.random.default_rng([seed, 0]))
+    drawn = resample_image_means(table, bounds=bounds, n_draws=n_draws, random=np.random.default_rng([seed, 0]))
     pool_of = {name: (pools or {}).get(name, (name,)) for name in groups}
     pooled: dict[Hashable, list[Sequence[int]]] = {}
     for name, columns in groups.items():
@@ -408,13 +412,13 @@ def resampled(
             mean = mean if bounds is None else np.clip(mean, *bounds)
         means[name] = Drawn(value=float(values.mean()), draws=mean)
     single = tuple(
-        interval(float(value), draws) if n_draws else Interval(value=float(value), ci_low=None, ci_high=None)
+        compute_interval(float(value), draws) if n_draws else Interval(value=float(value), ci_low=None, ci_high=None)
         for value, draws in zip(measured, drawn.T, strict=True)
     )
-    return Resampled(means=means, runs=single)
+    return ResampledRisks(means=means, runs=single)
 
 
-def image_draws(
+def resample_image_means(
     losses: np.ndarray, *, bounds: tuple[float, float] | None, n_draws: int, random: np.random.Generator
 ) -> Floats:
     """Means of losses (n_test, n_runs) with new weights of the images in each draw, float64 (n_draws, n_runs).
@@ -435,10 +439,10 @@ def image_draws(
     return drawn
 
 
-def constant_draws(value: float, *, n_draws: int = N_DRAWS) -> Drawn:
+def make_constant_draws(value: float, *, n_draws: int = N_DRAWS) -> Drawn:
     """A risk that was recorded elsewhere, of which only the value is known.
 
-    >>> constant_draws(2.5, n_draws=2).draws.tolist()
+    >>> make_constant_draws(2.5, n_draws=2).draws.tolist()
     [2.5, 2.5]
     """
     return Drawn(value=value, draws=np.full(n_draws, value))
@@ -501,11 +505,11 @@ class Drawn:
     draws: Floats = field(default_factory=lambda: np.empty(0))
 
 
-def calibrated_draws(risks: Sequence[Drawn], *, blind: Drawn, maximal: Drawn) -> list[Drawn]:
+def calibrate_draws(risks: Sequence[Drawn], *, blind: Drawn, maximal: Drawn) -> list[Drawn]:
     """Calibrated risks, one a risk (:func:`~zoo.evaluation.curves.calibration.calibrated_risk`)."""
     values = calibrated_risk([each.value for each in risks], blind=blind.value, maximal=maximal.value)
     draws = [
-        calibrated_risk_draws(each.draws, blind=blind.draws, maximal=maximal.draws)
+        calibrate_risk_draws(each.draws, blind=blind.draws, maximal=maximal.draws)
         if _all_drawn(each, blind, maximal)
         else np.empty(0)
         for each in risks
@@ -513,10 +517,10 @@ def calibrated_draws(risks: Sequence[Drawn], *, blind: Drawn, maximal: Drawn) ->
     return [Drawn(value=float(value), draws=one) for value, one in zip(values, draws, strict=True)]
 
 
-def relative_draws(calibrated: Drawn, scratch: Drawn) -> Drawn | None:
+def compute_relative_draws(calibrated: Drawn, scratch: Drawn) -> Drawn | None:
     """Share of scratch's calibrated risk that the encoder takes away; None where scratch has none.
 
-    >>> relative_draws(Drawn(value=0.25), Drawn(value=1.0)).value
+    >>> compute_relative_draws(Drawn(value=0.25), Drawn(value=1.0)).value
     0.75
     """
     if scratch.value <= 0:
@@ -528,7 +532,7 @@ def relative_draws(calibrated: Drawn, scratch: Drawn) -> Drawn | None:
     return Drawn(value=(scratch.value - calibrated.value) / scratch.value, draws=draws)
 
 
-def improvement_draws(
+def compute_improvement_draws(
     calibrated: Sequence[Drawn], scratch: Sequence[Drawn]
 ) -> tuple[Improvement | None, Drawn | None, str]:
     """Cumulative improvement, its draws and an empty text; or None, None, and the reason in a sentence."""
@@ -538,44 +542,46 @@ def improvement_draws(
         return None, None, str(error)
     draws = np.empty(0)
     if _all_drawn(*calibrated, *scratch):
-        draws = cumulative_improvements(
+        draws = compute_improvements(
             *(np.stack([each.draws for each in some], axis=1) for some in (calibrated, scratch))
         )
     return found, Drawn(value=found.value, draws=draws), ""
 
 
-def scratch_ends(n: Sequence[int], risk: Drawn, scratch: Sequence[Drawn]) -> tuple[float | None, float | None]:
+def compute_scratch_interval(
+    n: Sequence[int], risk: Drawn, scratch: Sequence[Drawn]
+) -> tuple[float | None, float | None]:
     """95 % interval of the labels that scratch needs for a risk; None for an end beyond ``n``, or without draws."""
     if not _all_drawn(risk, *scratch):
         return None, None
-    needed = labels_of_scratch(n, risk.draws, np.stack([each.draws for each in scratch], axis=1))
+    needed = interpolate_scratch_labels(n, risk.draws, np.stack([each.draws for each in scratch], axis=1))
     known = np.sort(needed[~np.isnan(needed)])
-    beyond = share_beyond(len(known), len(needed))
+    beyond = compute_share_beyond(len(known), len(needed))
     if beyond is None:
         return None, None
     ends = (known[int(beyond * (len(known) - 1))], known[-1 - int(beyond * (len(known) - 1))])
     return tuple(float(end) if 0 < end < np.inf else None for end in ends)  # type: ignore[return-value]  # two
 
 
-def interval_of(drawn: Drawn) -> Interval:
+def compute_drawn_interval(drawn: Drawn) -> Interval:
     """Its 95 % interval, which holds the value; the ends are None without draws, or if too many are lost."""
     value, known = float(drawn.value), drawn.draws[np.isfinite(drawn.draws)]
-    beyond = share_beyond(len(known), len(drawn.draws))
+    beyond = compute_share_beyond(len(known), len(drawn.draws))
     if beyond is None:
         return Interval(value=value, ci_low=None, ci_high=None)
     low, high = (float(end) for end in np.percentile(known, [100 * beyond, 100 * (1 - beyond)]))
     return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
 
 
-def n_lost(drawn: Drawn) -> int:
+def count_lost_draws(drawn: Drawn) -> int:
     """Draws in which it is not identified."""
     return int((~np.isfinite(drawn.draws)).sum())
 
 
-def share_beyond(n_known: int, n_draws: int) -> float | None:
+def compute_share_beyond(n_known: int, n_draws: int) -> float | None:
     """Share of the known draws beyond either end, so that 95 % of all are between; None where they are too few.
 
-    >>> share_beyond(4000, 4000), share_beyond(3800, 4000), share_beyond(3799, 4000)
+    >>> compute_share_beyond(4000, 4000), compute_share_beyond(3800, 4000), compute_share_beyond(3799, 4000)
     (0.025, 0.0, None)
     """
     n_lost = n_draws - n_known

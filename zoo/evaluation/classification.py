@@ -28,14 +28,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, QueryError, counted, visible
-from ..optional import requires_extra
-from .arrays import finite_numbers
-from .bootstrap import Interval, error_interval, interval
-from .drawing import FULL_WIDTH, HALF_WIDTH, SMALLEST, Figure, new_figure
-from .ranking import Ranking
+from ..errors import DataError, QueryError, escape_unprintable, format_count
+from ..optional import require_extra
+from .arrays import check_finite_numbers
+from .bootstrap import Interval, compute_error_interval, compute_interval
+from .drawing import FULL_WIDTH, HALF_WIDTH, SMALLEST, Figure, make_figure
+from .ranking_metrics import ScoreRanking
 
-with requires_extra("evaluate", needed_for="A metric of predictions"):
+with require_extra("evaluate", needed_for="A metric of predictions"):
     import numpy as np
     from sklearn.metrics import confusion_matrix
 
@@ -82,7 +82,7 @@ class ClassResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
+class ProbabilityBin:
     """Predictions whose probability is within a range."""
 
     low: float  # of the probability, above it but for the first bin
@@ -96,13 +96,13 @@ class Bin:
 class Calibration:
     """Whether probabilities are shares of right predictions."""
 
-    bins: tuple[Bin, ...]  # of equal widths
+    bins: tuple[ProbabilityBin, ...]  # of equal widths
     by_chance: float | None  # percent: error that 1 in 40 perfectly calibrated probes exceeds; None with groups
     p_value: float | None  # of a perfectly calibrated probe having such an error; None with groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Classification:
+class ClassificationMetrics:
     """Metrics of the predictions of one probe."""
 
     classes: tuple[str, ...]
@@ -149,7 +149,7 @@ class Classification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tagging:
+class TaggingMetrics:
     """Metrics of predictions where an image has any number of tags."""
 
     tags: tuple[str, ...]
@@ -181,7 +181,7 @@ def classification_metrics(
     n_draws: int = N_DRAWS,
     n_bins: int = N_BINS,
     seed: int = 0,
-) -> Classification:
+) -> ClassificationMetrics:
     """Metrics of predicted classes.
 
     Parameters
@@ -233,12 +233,14 @@ def classification_metrics(
     counts = confusion.sum(axis=1)
     present = np.flatnonzero(counts)
     left_out = _absences(counts, n, names, what="class")
-    bins = _Bins(p.max(axis=1), ~wrong, n_bins)
-    rankings = _Rankings(p, y[:, None] == np.arange(k), n_draws=n_draws, only=1 if k == 2 else None, left_out=left_out)
+    bins = _ProbabilityBins(p.max(axis=1), ~wrong, n_bins)
+    rankings = _ClassRankings(
+        p, y[:, None] == np.arange(k), n_draws=n_draws, only=1 if k == 2 else None, left_out=left_out
+    )
     by_class = np.argsort(y, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
     n_effective = len(present) ** 2 / (1 / counts[present]).sum()
-    drawn = _Draws(n_draws, seed)
+    drawn = _ShareDraws(n_draws, seed)
     for weights, size in draw_weights(n, unit_of, n_draws, seed):
         total = weights.sum(axis=0)  # (n_drawn,)
         of_class = np.add.reduceat(weights[by_class], starts, axis=0)  # (n_present, n_drawn)
@@ -250,7 +252,9 @@ def classification_metrics(
         for name, errors in bins.errors(weights).items():
             drawn.add(name, errors)
         rankings.add_to(drawn, weights, size)
-    metrics = {"error": error_interval(wrong, groups=unit_of) if n_draws else _without_ends(100 * float(wrong.mean()))}
+    metrics = {
+        "error": compute_error_interval(wrong, groups=unit_of) if n_draws else _without_ends(100 * float(wrong.mean()))
+    }
     class_errors = 1 - np.diag(confusion)[present] / counts[present]
     if len(present) > 1:
         metrics["balanced_error"] = drawn.percent("balanced_error", class_errors.mean())
@@ -262,10 +266,10 @@ def classification_metrics(
     metrics |= {name: drawn.bins(name, value, chance.get(name)) for name, value in bins.values.items()}
     of_width = chance.get("calibration_error")
     by_class_error = {
-        c: error_interval(wrong[y == c]) if unit_of is None and n_draws else drawn.percent(("error", c), error)
+        c: compute_error_interval(wrong[y == c]) if unit_of is None and n_draws else drawn.percent(("error", c), error)
         for c, error in zip(present.tolist(), class_errors.tolist(), strict=True)
     }
-    return Classification(
+    return ClassificationMetrics(
         classes=names,
         positive=names[1] if k == 2 else None,
         n_images=n,
@@ -301,7 +305,7 @@ def tag_metrics(
     groups: ArrayLike | None = None,
     n_draws: int = N_DRAWS,
     seed: int = 0,
-) -> Tagging:
+) -> TaggingMetrics:
     """Metrics of predicted tags, of which an image may have any number.
 
     Parameters
@@ -335,7 +339,7 @@ def tag_metrics(
     >>> {name: one.value for name, one in found.metrics.items()}  # doctest: +NORMALIZE_WHITESPACE
     {'tag_average_precision': 100.0, 'auroc': 100.0, 'tag_error': 25.0, 'any_tag_error': 50.0}
     """
-    p = finite_numbers(probabilities, name="The probability", n_axes=2)
+    p = check_finite_numbers(probabilities, name="The probability", n_axes=2)
     _require_shares(p)
     n, k = p.shape
     y = _indicators(indicators, p.shape)
@@ -344,8 +348,8 @@ def tag_metrics(
     wrong = (p > 0.5) != y
     counts = y.sum(axis=0)
     left_out = _absences(counts, n, names, what="tag")
-    rankings = _Rankings(p, y, n_draws=n_draws, only=None, left_out=left_out)
-    drawn = _Draws(n_draws, seed)
+    rankings = _ClassRankings(p, y, n_draws=n_draws, only=None, left_out=left_out)
+    drawn = _ShareDraws(n_draws, seed)
     for weights, size in draw_weights(n, unit_of, n_draws, seed):
         total = weights.sum(axis=0)
         errors = wrong.T @ weights / total  # (n_tags, n_drawn)
@@ -359,7 +363,7 @@ def tag_metrics(
     metrics |= means
     metrics["tag_error"] = drawn.percent("tag_error", wrong.mean())
     metrics["any_tag_error"] = drawn.percent("any_tag_error", wrong.any(axis=1).mean())
-    return Tagging(
+    return TaggingMetrics(
         tags=names,
         n_images=n,
         n_groups=None if unit_of is None else int(unit_of.max()) + 1,
@@ -371,7 +375,7 @@ def tag_metrics(
                 name=name,
                 n_images=int(counts[c]),
                 n_predicted=int((p[:, c] > 0.5).sum()),
-                error=error_interval(wrong[:, c])
+                error=compute_error_interval(wrong[:, c])
                 if unit_of is None and n_draws
                 else drawn.percent(("error", c), wrong[:, c].mean()),
                 auroc=rankings.interval(drawn, "auroc", c),
@@ -382,7 +386,7 @@ def tag_metrics(
     )
 
 
-def confusion_figure(found: Classification, *, n_most: int = 25) -> Figure:
+def make_confusion_figure(found: ClassificationMetrics, *, n_most: int = 25) -> Figure:
     """The confusion matrix as a figure: of each class, the share that is predicted as each; numbers where they fit.
 
     Of more than ``n_most`` classes it shows those with the most mistakes, of either kind.
@@ -392,7 +396,8 @@ def confusion_figure(found: Classification, *, n_most: int = 25) -> Figure:
     shown = np.sort(np.argsort(-involved, kind="stable")[:n_most])
     error = found.metrics["error"].value
     caption = (
-        f"Rows are classes, columns what {counted(found.n_images, 'image is', 'images are')} predicted as, in percent "
+        f"Rows are classes, columns what {format_count(found.n_images, 'image is', 'images are')} predicted as, in "
+        "percent "
         f"of the row; {error:.1f} percent of all are wrong."
     )
     if len(shown) < len(found.classes):
@@ -414,9 +419,9 @@ def _drawn_confusion(confusion: Indices, names: Sequence[str], shown: Indices) -
     shares = 100 * confusion[np.ix_(shown, shown)] / np.maximum(counts, 1)[:, None]
     k = len(shown)
     side = min(FULL_WIDTH, max(HALF_WIDTH, 1.6 + 0.36 * k))
-    drawing, (axes,) = new_figure(width=side, height=0.9 * side)
+    drawing, (axes,) = make_figure(width=side, height=0.9 * side)
     image = axes.imshow(np.where(counts[:, None] > 0, shares, np.nan), cmap="Blues", vmin=0, vmax=100)
-    names = list(map(visible, names))
+    names = list(map(escape_unprintable, names))
     short = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names]
     short = [name.replace("$", r"\$") for name in short]  # which would begin a formula
     size = 7.0 if k <= _NUMBERS_UP_TO else SMALLEST
@@ -442,7 +447,7 @@ def _drawn_confusion(confusion: Indices, names: Sequence[str], shown: Indices) -
     return drawing
 
 
-class _Draws:
+class _ShareDraws:
     """Bootstrap draws by name, shares from 0 to 1 with the number of images (or groups) that decide them."""
 
     def __init__(self, n_draws: int, seed: int) -> None:
@@ -463,11 +468,11 @@ class _Draws:
             return _without_ends(100 * float(value))
         drawn, mass = np.concatenate(self._values[name]), np.concatenate(self._masses[name])
         softened = (drawn * mass + self.halves[:, 1]) / (mass + self.halves.sum(axis=1))
-        return interval(100 * float(value), 100 * softened)
+        return compute_interval(100 * float(value), 100 * softened)
 
     def plain(self, name: Any, value: float) -> Interval:
         """Something without bounds."""
-        return interval(value, np.concatenate(self._values[name])) if self.n_draws else _without_ends(value)
+        return compute_interval(value, np.concatenate(self._values[name])) if self.n_draws else _without_ends(value)
 
     def bins(self, name: str, value: float, chance: Floats | None) -> Interval:
         """An error of calibration, in percent."""
@@ -482,7 +487,7 @@ class _Draws:
         )
 
 
-class _Rankings:
+class _ClassRankings:
     """AUROC and average precision of classes against all others."""
 
     def __init__(
@@ -498,9 +503,9 @@ class _Rankings:
             left_out["intervals of AUROC and average precision"] = (
                 f"{len(p):,} images of {len(some):,} classes would take minutes; ask for fewer draws"
             )
-        self.rankings: dict[int, Ranking] = {}
+        self.rankings: dict[int, ScoreRanking] = {}
         for c in some:
-            ranking = Ranking(p[:, c], y[:, c])
+            ranking = ScoreRanking(p[:, c], y[:, c])
             once = ranking.of(np.ones((len(p), 1)))
             self.values["auroc"][c] = float(once.auroc[0])
             self.values["average_precision"][c] = float(once.average_precision[0])
@@ -514,7 +519,7 @@ class _Rankings:
         if not some:
             left_out |= dict.fromkeys(self.values, "no class has images beside those of others")
 
-    def add_to(self, drawn: _Draws, weights: Floats, size: float) -> None:
+    def add_to(self, drawn: _ShareDraws, weights: Floats, size: float) -> None:
         """Adds draws with these weights, (n, n_drawn); ``size`` is the number of images a group."""
         found: dict[str, list[Floats]] = {name: [] for name in self.values}
         for c, ranking in self.rankings.items():
@@ -531,7 +536,7 @@ class _Rankings:
             if by_class:
                 drawn.add(name, np.mean(by_class, axis=0), self.n_deciding[name] * weights.mean(axis=0) / size)
 
-    def means(self, drawn: _Draws) -> dict[str, Interval]:
+    def means(self, drawn: _ShareDraws) -> dict[str, Interval]:
         """The means over classes, or those of the one that stands for both."""
         found = {}
         for name, by_class in self.values.items():
@@ -540,12 +545,12 @@ class _Rankings:
                 found[name] = drawn.percent(name, float(np.mean(values)))
         return found
 
-    def interval(self, drawn: _Draws, name: str, c: int) -> Interval | None:
+    def interval(self, drawn: _ShareDraws, name: str, c: int) -> Interval | None:
         """Of one class; None where it has no value."""
         return drawn.percent((name, c), self.values[name][c]) if c in self.values[name] else None
 
 
-class _Bins:
+class _ProbabilityBins:
     """Predictions in bins of their probability."""
 
     def __init__(self, confidence: Floats, correct: NDArray[np.bool_], n_bins: int) -> None:
@@ -576,14 +581,14 @@ class _Bins:
                 drawn[name].append(sums)
         return {name: np.concatenate(parts) for name, parts in drawn.items()}
 
-    def table(self) -> tuple[Bin, ...]:
+    def table(self) -> tuple[ProbabilityBin, ...]:
         """The bins of equal widths."""
         bins = []
         for number in range(self.n_bins):
             inside = self.numbers == number
             n = int(inside.sum())
             bins.append(
-                Bin(
+                ProbabilityBin(
                     low=number / self.n_bins,
                     high=(number + 1) / self.n_bins,
                     n=n,
@@ -641,7 +646,7 @@ def _absences(counts: NDArray[Any], n: int, names: Sequence[str], *, what: str) 
 
 
 def _probabilities(values: ArrayLike) -> Floats:
-    p = finite_numbers(values, name="The probability", n_axes=2)
+    p = check_finite_numbers(values, name="The probability", n_axes=2)
     _require_shares(p)
     sums = p.sum(axis=1)
     off = np.flatnonzero(np.abs(sums - 1) > _SUM_OFF)

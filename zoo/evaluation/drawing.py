@@ -16,9 +16,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import visible
-from ..files import replaced
-from ..optional import requires_extra
+from ..errors import escape_unprintable
+from ..files import replace_file
+from ..optional import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,20 +65,20 @@ class Figure:
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def use_style() -> Iterator[None]:
     """Draws and saves figures in the block under the zoo's matplotlib settings."""
-    with requires_extra("study", needed_for="A figure"):
+    with require_extra("study", needed_for="A figure"):
         import matplotlib
 
     with matplotlib.rc_context(_STYLE):
         yield
 
 
-def new_figure(
+def make_figure(
     *, width: float = FULL_WIDTH, height: float = 2.6, n_rows: int = 1, n_columns: int = 1, **subplots: Any
 ) -> tuple[Drawing, list[Axes]]:
     """A figure and its axes, row by row; sizes in inches. Further arguments are those of ``Figure.subplots``."""
-    with requires_extra("study", needed_for="A figure"):
+    with require_extra("study", needed_for="A figure"):
         from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing(figsize=(width, height), layout="constrained")
@@ -86,10 +86,10 @@ def new_figure(
     return drawing, list(axes.flat)
 
 
-def palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
+def make_palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
     """Colour and mark of each group, in their order; the groups of ``colours`` have the same ones in every figure.
 
-    >>> palette(["mine", "siamese"], MODE_COLOURS)
+    >>> make_palette(["mine", "siamese"], MODE_COLOURS)
     {'mine': ('#7A5C00', 'X'), 'siamese': ('#009E73', '^')}
     """
     known = dict(zip(colours or {}, zip((colours or {}).values(), cycle(MARKS), strict=False), strict=True))
@@ -100,7 +100,7 @@ def palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> 
     return {group: known[group] if group in known else spare[group] for group in groups}
 
 
-def scatter_groups(
+def plot_groups(
     axes: Axes,
     x: Sequence[float],
     y: Sequence[float],
@@ -112,7 +112,7 @@ def scatter_groups(
 ) -> None:
     """Points of several groups; each group has a legend entry with the number of its points."""
     order = list(dict.fromkeys(groups))
-    for group, (colour, mark) in palette(order, colours).items():
+    for group, (colour, mark) in make_palette(order, colours).items():
         chosen = [position for position, name in enumerate(groups) if name == group]
         axes.scatter(
             [x[position] for position in chosen],
@@ -127,7 +127,7 @@ def scatter_groups(
         )
 
 
-def legend_below(
+def draw_legend_below(
     drawing: Drawing, axes: Axes, *, n_columns: int = 4, title: str | None = None, handlelength: float = 2.0
 ) -> None:
     """The legend of one of the axes below the whole figure, where it hides no point."""
@@ -135,13 +135,13 @@ def legend_below(
     drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns, title=title, handlelength=handlelength)
 
 
-def letter(axes: Sequence[Axes], names: Sequence[str] = (), *, above: float = 4.0) -> None:
+def write_panel_letters(axes: Sequence[Axes], names: Sequence[str] = (), *, above: float = 4.0) -> None:
     """Writes (a), (b), ..., and the name of a panel if any ("ResNet"), ``above`` points over its upper left corner."""
     for position, (one, name) in enumerate(zip(axes, names or [""] * len(axes), strict=True)):
         _write_above(one, f"({chr(ord('a') + position)}) {name}".rstrip(), 0, above, ha="left")
 
 
-def say_above(axes: Axes, text: str) -> None:
+def write_above(axes: Axes, text: str) -> None:
     """Writes a number that belongs to a panel, such as a correlation, over its upper right corner."""
     _write_above(axes, text, 1, 4, ha="right", size=7)
 
@@ -158,7 +158,9 @@ def save(drawing: Drawing, path: Path) -> list[Path]:
         target = path.with_name(f"{path.name}.{suffix}")
         content = io.BytesIO()
         drawing.savefig(content, format=suffix, metadata=metadata)
-        with replaced(target) as file:  # XML has no control characters, which names may have
-            file.write(content.getvalue() if suffix == "png" else visible(content.getvalue().decode()).encode())
+        with replace_file(target) as file:  # XML has no control characters, which names may have
+            file.write(
+                content.getvalue() if suffix == "png" else escape_unprintable(content.getvalue().decode()).encode()
+            )
         paths.append(target)
     return paths

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="A decomposition of features"):
+with require_extra("models", needed_for="A decomposition of features"):
     import torch
     from torch import Tensor
 
 _NOT_FOUND: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 
-def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def compute_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (k,), ascending, and eigenvectors, the columns of (k, k), of a symmetric float64 matrix."""
     try:
         values, vectors = torch.linalg.eigh(matrix)
@@ -29,7 +29,7 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def eigvalsh(matrix: Tensor, *, UPLO: str = "L") -> Tensor:  # noqa: N803  (torch's name)
+def compute_eigvalsh(matrix: Tensor, *, UPLO: str = "L") -> Tensor:  # noqa: N803  (torch's name)
     """Eigenvalues alone, ascending, from the lower or the upper triangle."""
     try:
         values: Tensor = torch.linalg.eigvalsh(matrix, UPLO=UPLO)
@@ -39,7 +39,7 @@ def eigvalsh(matrix: Tensor, *, UPLO: str = "L") -> Tensor:  # noqa: N803  (torc
     return values
 
 
-def svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def compute_svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Left singular vectors (n, k), singular values (k,), descending, and right ones (k, dim), of float64 (n, dim)."""
     try:
         left, values, right = torch.linalg.svd(matrix, full_matrices=False)
@@ -49,27 +49,27 @@ def svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return left, values, right
 
 
-def svdvals(matrix: Tensor) -> Tensor:
+def compute_svdvals(matrix: Tensor) -> Tensor:
     """Singular values alone, descending."""
     try:
         values: Tensor = torch.linalg.svdvals(matrix)
     except _NOT_FOUND:
-        values = svd(matrix)[1]
+        values = compute_svd(matrix)[1]
     return values
 
 
-def log_det_of_one_plus(products: Tensor) -> float:
+def compute_log_det_one_plus(products: Tensor) -> float:
     """log det(1 + P) of a positive semi-definite float64 matrix P (k, k)."""
     raised = products.clone()
     raised.diagonal().add_(1.0)
     factor, failed = torch.linalg.cholesky_ex(raised)
     if int(failed):  # the 1 is lost in the rounding of products above 1e15
-        return float(eigvalsh(products).clamp_min(0).log1p().sum())
+        return float(compute_eigvalsh(products).clamp_min(0).log1p().sum())
     return 2 * float(factor.diagonal().log().sum())
 
 
 def _scipy() -> Any:
-    with requires_extra("evaluate", needed_for="Eigenvalues that PyTorch did not find"):  # spectra need it for no other
+    with require_extra("evaluate", needed_for="Eigenvalues that PyTorch did not find"):  # spectra need it for no other
         import scipy.linalg
     return scipy.linalg
 

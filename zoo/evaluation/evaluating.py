@@ -16,22 +16,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import catalogue
-from ..cards.notebooks import Record, Shown
+from ..cards.catalogue import load_catalogue
+from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
-from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
-from ..encoders.processor import memory_of
-from ..errors import DataError, QueryError, UnknownName, counted
+from ..datasets.images import CopyCounts, SharedGroups, count_copies, count_shared_groups
+from ..encoders.processor import read_memory_size
+from ..errors import DataError, QueryError, UnknownName, format_count
 from ..features import Features
 from ..features import featurise as compute_features
-from ..features.items import Featurising, features_path, path_part
-from ..files import cache_folder
-from ..optional import requires_extra
+from ..features.work_items import FeaturisingOptions, build_features_path, format_path_part
+from ..files import get_cache_folder
+from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS
-from .bootstrap import N_DRAWS, Interval, columns_of
+from .bootstrap import N_DRAWS, Interval, make_interval_columns
 from .measuring import (
     N_SEEDS,
     PUBLISHED_SETTINGS,
@@ -42,14 +42,14 @@ from .measuring import (
     TunedProbe,
     check_count,
     check_pair,
+    compute_mean_error,
     label_setting,
-    mean_error,
     measure_seeds,
 )
-from .protocols import PROTOCOLS, Protocol, protocol_named
+from .protocols import PROTOCOLS, Protocol, build_protocol
 from .risk import COMPONENTS, FULL, N_SUBSETS, OWN_SPLIT, SUBSET_SPLIT, Order, RiskReport, decompose
 
-with requires_extra("evaluate", needed_for="Measuring an encoder"):
+with require_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
     import torch
 
@@ -85,7 +85,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ProbeProtocols:
     """The protocols of the linear probes of one encoder on one data set."""
 
     errors: Protocol
@@ -94,19 +94,19 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evaluation(Shown):
+class Evaluation(NotebookTable):
     """The measurements of one encoder; in a notebook a table of errors, and of their components if there are any."""
 
     train: Features
     test: Features
-    protocols: Choice
+    protocols: ProbeProtocols
     settings: tuple[SettingResult, ...]
     left_out: dict[str, str]  # published settings that the data set cannot have, and why
     neighbours: SettingResult | None
     neighbours_protocol: Protocol
     risk: RiskReport | None
     seed: int
-    copies: Copies | None  # images that are copies of others; None if their contents are not known
+    copies: CopyCounts | None  # images that are copies of others; None if their contents are not known
     groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
 
@@ -119,16 +119,16 @@ class Evaluation(Shown):
                 "probe": probe,
                 "labels": one.setting.name,
                 "n_train": one.runs[0].n_train,
-                **columns_of(one.error, "error", "percent"),
+                **make_interval_columns(one.error, "error", "percent"),
                 "n_seeds": len(one.runs),
             }
 
     def _caption(self) -> str:
         origin = self.train.origin
-        return f"{origin.encoder} on {origin.dataset}: errors on {counted(len(self.test.y), 'test image')}"
+        return f"{origin.encoder} on {origin.dataset}: errors on {format_count(len(self.test.y), 'test image')}"
 
     def _repr_html_(self) -> str:
-        return Shown._repr_html_(self) + ("" if self.risk is None else self.risk._repr_html_())
+        return NotebookTable._repr_html_(self) + ("" if self.risk is None else self.risk._repr_html_())
 
 
 def evaluate(
@@ -167,7 +167,7 @@ def evaluate(
     wanted = list_settings(request, PUBLISHED_SETTINGS)
     check_pair(train, test)
     choice = _chosen(train, request)
-    make = probe_maker(choice.errors, device=request.device, seed=request.seed)
+    make = build_probe_maker(choice.errors, device=request.device, seed=request.seed)
     runs = None if cache is None else ProbeCache(cache, protocol=choice.errors.name)
     measured = partial(measure_seeds, train, test, seed=request.seed, n_bootstrap=request.n_bootstrap)
     results, left_out = [], {}
@@ -185,11 +185,11 @@ def evaluate(
     voting = None if cache is None else ProbeCache(cache, protocol=by_neighbours.name)
     if request.neighbours:
         say("nearest neighbours")
-        vote = probe_maker(by_neighbours, device=request.device, seed=request.seed)
+        vote = build_probe_maker(by_neighbours, device=request.device, seed=request.seed)
         neighbours = measured(label_setting("full"), probe=vote, n_seeds=1, cache=voting)
     risk = None
     if request.decompose:
-        risk = decomposed(train, test, request, card=card, cache=runs, tell=say)
+        risk = evaluate_decomposition(train, test, request, card=card, cache=runs, tell=say)
     return Evaluation(
         train=train,
         test=test,
@@ -200,8 +200,8 @@ def evaluate(
         neighbours_protocol=by_neighbours,
         risk=risk,
         seed=request.seed,
-        copies=copies_of(train.contents, train.y, test.contents, test.y),
-        groups=shared_groups(train.groups, test.groups),
+        copies=count_copies(train.contents, train.y, test.contents, test.y),
+        groups=count_shared_groups(train.groups, test.groups),
         problems=tuple(problem for some in (runs, voting) if some is not None for problem in some.problems),
     )
 
@@ -214,7 +214,7 @@ def list_settings(request: Request, usual: Sequence[str]) -> list[LabelSetting]:
     return wanted
 
 
-def decomposed(
+def evaluate_decomposition(
     train: Features,
     test: Features,
     request: Request,
@@ -229,7 +229,7 @@ def decomposed(
     return decompose(
         train,
         test,
-        probe=probe_maker(errors, device=request.device, seed=request.seed),
+        probe=build_probe_maker(errors, device=request.device, seed=request.seed),
         supervised=request.supervised,
         n_subsets=request.n_subsets,
         seed=request.seed,
@@ -242,7 +242,7 @@ def decomposed(
     )
 
 
-def _chosen(train: Features, request: Request) -> Choice:
+def _chosen(train: Features, request: Request) -> ProbeProtocols:
     """The protocols for a training set of this size: one kind for all label settings, so that errors may be compared.
 
     Changed settings of the probe and rules of the decomposition become part of their names.
@@ -255,7 +255,7 @@ def _chosen(train: Features, request: Request) -> Choice:
         kind, reason = ("streamed" if base == _LINEAR["streamed"] else "logistic"), f"{base}: as asked for"
     elif kind == "auto":
         n_classes = len(train.classes) or int(train.y.max()) + 1
-        kind, reason = full_shot_kind(
+        kind, reason = choose_full_shot_kind(
             len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
         )
     base = base or _LINEAR[kind]
@@ -263,34 +263,34 @@ def _chosen(train: Features, request: Request) -> Choice:
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
     rules = {"n_subsets": request.n_subsets, "order": request.order}
-    return Choice(
-        errors=protocol_named(base, **request.changed),
-        parts=protocol_named(base.replace("zoo-", "zoo-risk-"), **request.changed, **rules),
+    return ProbeProtocols(
+        errors=build_protocol(base, **request.changed),
+        parts=build_protocol(base.replace("zoo-", "zoo-risk-"), **request.changed, **rules),
         reason=reason,
     )
 
 
-def probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> Callable[[], TunedProbe]:
+def build_probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> Callable[[], TunedProbe]:
     """A function that makes probes by the protocol; ``seed`` is of their random draws, such as the order of rows."""
     probe_class = getattr(import_module(f".{_MODULES[protocol.probe]}", __package__), protocol.probe)
     return partial(probe_class, **protocol.settings, device=device, seed=seed)
 
 
-def full_shot_kind(
+def choose_full_shot_kind(
     n: int, dim: int, n_classes: int, *, memory_bytes: int | None = None, device: str | None = None
 ) -> tuple[str, str]:
     """The kind of probe for a training set of this size, "logistic" or "streamed", and the reason.
 
     ``memory_bytes`` is by default all that the machine or its control group has, or the GPU if it is the device.
 
-    >>> full_shot_kind(50_000, 2048, 1000, memory_bytes=24 << 30)[0]
+    >>> choose_full_shot_kind(50_000, 2048, 1000, memory_bytes=24 << 30)[0]
     'logistic'
-    >>> full_shot_kind(1_281_167, 2048, 1000, memory_bytes=24 << 30)[1]
+    >>> choose_full_shot_kind(1_281_167, 2048, 1000, memory_bytes=24 << 30)[1]
     'streamed: the path solver would need 98.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
     """
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    memory = memory_bytes if memory_bytes is not None else memory_of(torch.device(chosen))
-    needed = path_bytes(n, dim, n_classes)
+    memory = memory_bytes if memory_bytes is not None else read_memory_size(torch.device(chosen))
+    needed = estimate_path_bytes(n, dim, n_classes)
     fits = needed <= SHARE_OF_MEMORY * memory
     kind = "logistic" if fits else "streamed"
     verb, relation = ("needs", "at most") if fits else ("would need", "more than")
@@ -300,7 +300,7 @@ def full_shot_kind(
     )
 
 
-def path_bytes(n: int, dim: int, n_classes: int) -> int:
+def estimate_path_bytes(n: int, dim: int, n_classes: int) -> int:
     """Memory of the path solver in float32, an upper estimate.
 
     It has the features and their coordinates in the basis of their principal directions (of n or dim, whichever is
@@ -323,19 +323,19 @@ def _n_labels(setting: LabelSetting, train: Features) -> float:
 PARTS = ("train", "val")
 
 
-def evaluations_folder() -> Path:
+def get_evaluations_folder() -> Path:
     """Default folder of features and measured probes."""
-    return cache_folder() / "evaluations"
+    return get_cache_folder() / "evaluations"
 
 
-def features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
+def get_features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
     """Folder of the features of one part, by encoder, data set, part, images and precision."""
-    return root.joinpath(*features_path(name, images, precision=precision))
+    return root.joinpath(*build_features_path(name, images, precision=precision))
 
 
-def runs_folder(root: Path, name: str) -> Path:
+def get_runs_folder(root: Path, name: str) -> Path:
     """Folder of the measured probes of an encoder."""
-    return root / path_part(name) / "probes"
+    return root / format_path_part(name) / "probes"
 
 
 def featurise_data(
@@ -343,7 +343,7 @@ def featurise_data(
     data: ImageData,
     *,
     root: Path,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     load: Callable[[str], tuple[torch.nn.Module, Any]] | None = None,
     progress: Callable[[str], Progress] | None = None,
     parts: tuple[str, ...] = PARTS,
@@ -356,8 +356,8 @@ def featurise_data(
     """
     from ..loading import load as load_encoder
 
-    chosen = how or Featurising()
-    card_id = catalogue().id_of(name)
+    chosen = how or FeaturisingOptions()
+    card_id = load_catalogue().id_of(name)
     encoder, preprocess = (load or load_encoder)(card_id)
     found = {}
     for part in parts:
@@ -367,7 +367,7 @@ def featurise_data(
             preprocess,
             images,
             name=card_id,
-            folder=features_folder(root, card_id, images, precision=chosen.precision),
+            folder=get_features_folder(root, card_id, images, precision=chosen.precision),
             representation=card_id.partition("@")[2] or "card",
             progress=None if progress is None else progress(part),
             **asdict(chosen),
@@ -381,12 +381,12 @@ _PERCENT, _POINTS = "percent", "percentage points"
 Rows = dict[Measurement, dict[str, Any]]
 
 
-def rows_of_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
+def make_evaluation_rows(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements with their provenance: one row for each probe, and one for each part of the full-shot error."""
-    writing = Writing(evaluation.train, evaluation.test, source, day)
+    writing = RowTemplate(evaluation.train, evaluation.test, source, day)
     rows: Rows = {}
     for metric, protocol, run in _runs(evaluation):
-        error = mean_error((run,), groups=_groups_of_run(evaluation, run))
+        error = compute_mean_error((run,), groups=_groups_of_run(evaluation, run))
         measured = writing.row(metric, run.split, run.n_train, run.seed, error, _PERCENT, protocol)
         rows[measured] = writing.provenance(protocol, report=run.report | {"n_tuning": run.n_tuning}, subsets=run.rows)
     if evaluation.risk is not None:
@@ -414,7 +414,7 @@ def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
             yield "knn_error", evaluation.neighbours_protocol, run
 
 
-def _rows_of_parts(writing: Writing, report: RiskReport, protocol: Protocol) -> Rows:
+def _rows_of_parts(writing: RowTemplate, report: RiskReport, protocol: Protocol) -> Rows:
     report_fields = {
         "order": report.order,
         "n_train": report.n_train,
@@ -435,13 +435,13 @@ def _rows_of_parts(writing: Writing, report: RiskReport, protocol: Protocol) -> 
     return rows
 
 
-class Writing:
+class RowTemplate:
     """The fields that all rows of one evaluation share; ``source`` says who measured, ``day`` is today by default."""
 
     def __init__(self, train: Features, test: Features, source: str, day: date | None) -> None:
         self.origin, self.source, self.day = train.origin, source, (day or date.today()).isoformat()
         self.images = {"train": train.origin.images_hash, "val": test.origin.images_hash}
-        self.digests = {"train": features_digest(train), "val": features_digest(test)}
+        self.digests = {"train": hash_features(train), "val": hash_features(test)}
 
     def row(
         self, metric: str, split: str, n_train: int, seed: int | None, found: Interval, unit: str, protocol: Protocol
@@ -479,7 +479,7 @@ class Writing:
         }
 
 
-def features_digest(features: Features) -> str:
+def hash_features(features: Features) -> str:
     """Hash of the numbers and labels, row by row; the same in any shards, or in memory."""
     digest = blake2b(digest_size=16)
     for x, y in features.batches(BLOCK_ROWS):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from ..optional import requires_extra
-from .bootstrap import N_DRAWS, Interval, error_interval, error_percent_draws, interval
+from ..optional import require_extra
+from .bootstrap import N_DRAWS, Interval, compute_error_interval, compute_interval, resample_error_percents
 
-with requires_extra("evaluate", needed_for="Choosing a layer"):
+with require_extra("evaluate", needed_for="Choosing a layer"):
     import numpy as np
     from scipy.stats import binom
 
@@ -30,7 +30,7 @@ _N_SIGNS, _EXACTLY = 9_999, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Choice:
+class LayerChoice:
     """The variant that training images choose, and what test images say of it. Differences are points of error."""
 
     chosen: int  # fewest errors on training images; of equals the default, then the cheapest
@@ -58,7 +58,7 @@ def choose(
     test_groups: NDArray[np.uint64] | None = None,
     n_draws: int = N_DRAWS,
     seed: int = 0,
-) -> Choice:
+) -> LayerChoice:
     """Chooses a variant on training images, and judges the choice on test images.
 
     Parameters
@@ -94,22 +94,22 @@ def choose(
         )
     order = [(float(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
     chosen = min(order)[-1]
-    on_training = paired_tests(train_wrong, chosen, groups=train_groups, seed=seed)
+    on_training = compute_paired_p_values(train_wrong, chosen, groups=train_groups, seed=seed)
     cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if on_training[one] >= LEVEL)[-1]
-    p_values = paired_tests(test_wrong, chosen, groups=test_groups, seed=seed)
-    return Choice(
+    p_values = compute_paired_p_values(test_wrong, chosen, groups=test_groups, seed=seed)
+    return LayerChoice(
         chosen=chosen,
         cheapest=cheapest,
-        naive=difference(train_wrong, chosen, default, groups=train_groups, n_draws=n_draws, seed=seed),
-        nested=difference(test_wrong, chosen, default, groups=test_groups, n_draws=n_draws, seed=seed),
+        naive=compute_difference(train_wrong, chosen, default, groups=train_groups, n_draws=n_draws, seed=seed),
+        nested=compute_difference(test_wrong, chosen, default, groups=test_groups, n_draws=n_draws, seed=seed),
         p_value=None if chosen == default else p_values[default],
-        behind=differences(test_wrong, chosen, groups=test_groups, n_draws=n_draws, seed=seed),
+        behind=compute_differences(test_wrong, chosen, groups=test_groups, n_draws=n_draws, seed=seed),
         p_values=tuple(None if one == chosen else p for one, p in enumerate(p_values)),
         tied=tuple(p >= LEVEL for p in p_values),
     )
 
 
-def difference(
+def compute_difference(
     wrong: Bools,
     one: int,
     other: int,
@@ -120,10 +120,10 @@ def difference(
 ) -> Interval:
     """The error of one variant less that of another on the same images, in points, with its 95 % interval."""
     pair = wrong[:, [other, one]]
-    return differences(pair, 0, groups=groups, n_draws=n_draws, seed=seed)[1]
+    return compute_differences(pair, 0, groups=groups, n_draws=n_draws, seed=seed)[1]
 
 
-def differences(
+def compute_differences(
     wrong: Bools,
     other: int,
     *,
@@ -135,7 +135,7 @@ def differences(
 
     The difference of what is the same on every image is 0, and known.
     """
-    draws = error_percent_draws(wrong, groups, n_draws=n_draws, seed=seed)
+    draws = resample_error_percents(wrong, groups, n_draws=n_draws, seed=seed)
     errors = 100 * wrong.mean(axis=0)
     found = []
     for column in range(wrong.shape[1]):
@@ -143,16 +143,16 @@ def differences(
             found.append(Interval(value=0.0, ci_low=0.0, ci_high=0.0))
         else:
             value = float(errors[column] - errors[other])
-            found.append(interval(value, draws[:, column] - draws[:, other]))
+            found.append(compute_interval(value, draws[:, column] - draws[:, other]))
     return tuple(found)
 
 
-def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None) -> tuple[Interval, ...]:
+def compute_variant_errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None) -> tuple[Interval, ...]:
     """The error of each variant in percent, with its 95 % interval."""
-    return tuple(error_interval(column, groups=groups) for column in wrong.T)
+    return tuple(compute_error_interval(column, groups=groups) for column in wrong.T)
 
 
-def paired_tests(
+def compute_paired_p_values(
     wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
 ) -> tuple[float, ...]:
     """Two-sided p-values that each variant differs from ``other`` by chance, on the same images; each by itself.
@@ -162,7 +162,7 @@ def paired_tests(
     sign. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
     """
     if wrong.dtype != bool:
-        apart = error_percent_draws(wrong, groups, seed=seed)
+        apart = resample_error_percents(wrong, groups, seed=seed)
         apart -= apart[:, [other]]
         beyond = np.minimum((apart <= 0).sum(axis=0), (apart >= 0).sum(axis=0))
         return tuple(np.minimum(1.0, 2 * (1 + beyond) / (1 + len(apart))).tolist())
@@ -171,7 +171,7 @@ def paired_tests(
     number = np.unique(groups, return_inverse=True)[1].reshape(-1)
     surplus = wrong.astype(np.int64) - wrong[:, [other]]
     sums = [np.bincount(number, weights=column).astype(np.float64) for column in surplus.T]
-    return tuple(signed_p(one, seed=seed) for one in sums)
+    return tuple(compute_sign_flip_p(one, seed=seed) for one in sums)
 
 
 def _mcnemar(wrong: Bools, other: Bools) -> Floats:
@@ -181,12 +181,12 @@ def _mcnemar(wrong: Bools, other: Bools) -> Floats:
     return p
 
 
-def signed_p(differences: Floats, *, seed: int = 0) -> float:
+def compute_sign_flip_p(differences: Floats, *, seed: int = 0) -> float:
     """The chance that differences (n,) with random signs add up to as much as these do, or to more.
 
     Of up to 16 that are not 0 it is exact; of more, of 9,999 draws and the data themselves.
 
-    >>> signed_p(np.array([2.0, 1.0, 1.0, 0.0]))
+    >>> compute_sign_flip_p(np.array([2.0, 1.0, 1.0, 0.0]))
     0.25
     """
     known = differences[differences != 0]

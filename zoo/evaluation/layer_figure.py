@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..optional import requires_extra
-from .drawing import FULL_WIDTH, SMALLEST, Figure, new_figure
+from ..optional import require_extra
+from .drawing import FULL_WIDTH, SMALLEST, Figure, make_figure
 from .layers import LayersReport
 
-with requires_extra("evaluate", needed_for="A map of layers"):
+with require_extra("evaluate", needed_for="A map of layers"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BEYOND = 90  # percentile of errors above which all are as pale, for the first 
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class LayerMap:
     """Variants in rows of blocks and columns of poolings, size by size."""
 
     rows: tuple[str, ...]  # labels of blocks, the last first, and above them what comes after the blocks
@@ -30,12 +30,12 @@ class Map:
     cells: dict[tuple[str, tuple[int, str]], int]  # numbers of variants
     shares: dict[str, float]  # of the network's operations up to there, in percent, by row
 
-    def of_size(self, px: int) -> Map:
+    def of_size(self, px: int) -> LayerMap:
         """The columns of one size alone."""
-        return Map(self.rows, tuple(column for column in self.columns if column[0] == px), self.cells, self.shares)
+        return LayerMap(self.rows, tuple(column for column in self.columns if column[0] == px), self.cells, self.shares)
 
 
-def map_of(report: LayersReport) -> Map:
+def build_layer_map(report: LayersReport) -> LayerMap:
     """The map of a report."""
     variants = report.variants
     labels: dict[str, float] = {}  # by row, what sorts it
@@ -49,7 +49,7 @@ def map_of(report: LayersReport) -> Map:
     columns = [(px, words) for px in sorted(whole) for words in poolings]
     cells = {(one.block, (one.px, one.pooling)): number for number, one in enumerate(variants)}
     taken = {column for _, column in cells}
-    return Map(
+    return LayerMap(
         rows=tuple(sorted(labels, key=labels.__getitem__, reverse=True)),
         columns=tuple(column for column in columns if column in taken),
         cells=cells,
@@ -62,14 +62,14 @@ def _place(pooling: str) -> tuple[int, str]:
     return (usual.index(pooling) if pooling in usual else len(usual), pooling)
 
 
-def fifths(report: LayersReport) -> list[int]:
+def compute_fifths(report: LayersReport) -> list[int]:
     """In which fifth of all variants each is by its errors on training images: 4 has the fewest, 0 the most."""
     values = np.array([one.train_error.value for one in report.variants])
     n_more = (values[:, None] < values[None, :]).sum(axis=1) + 0.5 * (values[:, None] == values[None, :]).sum(axis=1)
     return [int(place) for place in np.minimum(5 * n_more / len(values), 4)]
 
 
-def figure_of(report: LayersReport) -> Figure:
+def make_layer_figure(report: LayersReport) -> Figure:
     """The heat map, drawn when its file is asked for."""
     chosen, default = report.chosen, report.variants[report.default]
     gain = report.choice.nested
@@ -85,19 +85,19 @@ def figure_of(report: LayersReport) -> Figure:
         name="layers",
         title=f"Blocks, poolings and sizes of images of {report.encoder} on {report.dataset}",
         caption=caption,
-        draw=lambda: drawn_map(report),
+        draw=lambda: draw_layer_map(report),
     )
 
 
-def drawn_map(report: LayersReport) -> Drawing:
-    """The heat map as a figure of matplotlib, under :func:`~zoo.evaluation.drawing.style`."""
-    grid = map_of(report)
+def draw_layer_map(report: LayersReport) -> Drawing:
+    """The heat map as a figure of matplotlib, under :func:`~zoo.evaluation.drawing.use_style`."""
+    grid = build_layer_map(report)
     sizes = list(dict.fromkeys(px for px, _ in grid.columns))
     values = np.array([one.train_error.value for one in report.variants])
     low, high = float(values.min()), float(np.percentile(values, _BEYOND))
     n_columns, n_rows = len(grid.columns), len(grid.rows)
     width = min(FULL_WIDTH, 1.6 + _CELL_INCHES[0] * n_columns)
-    drawing, panels = new_figure(
+    drawing, panels = make_figure(
         width=width,
         height=max(1.7, 1.0 + _CELL_INCHES[1] * n_rows),
         n_columns=len(sizes),
@@ -131,7 +131,7 @@ def _write(
     report: LayersReport,
     rows: Sequence[str],
     columns: Sequence[tuple[int, str]],
-    grid: Map,
+    grid: LayerMap,
     table: np.ndarray,
     *,
     middle: float,

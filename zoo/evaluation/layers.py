@@ -14,33 +14,46 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
-from ..cards.representations import MARK, network_of
+from ..cards.catalogue import load_catalogue
+from ..cards.representations import MARK, infer_network
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import get_numbers
 from ..datasets.subsets import fraction
 from ..encoders import build_encoder
-from ..encoders.sizes import card_at
-from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
+from ..encoders.intermediate_features import (
+    FeatureVariant,
+    IntermediateFeatures,
+    TruncationCost,
+    compute_truncation_costs,
+    list_feature_variants,
+)
+from ..encoders.sizes import derive_sized_card
 from ..errors import DataError, QueryError
 from ..features import Features
-from ..features.computing import Part, autocast_of, device_for, featurise_parts, joined, number_type
-from ..features.items import Featurising
-from ..optional import requires_extra
+from ..features.computing import (
+    FeatureColumns,
+    choose_device,
+    featurise_parts,
+    get_autocast_dtype,
+    get_number_type,
+    join_features,
+)
+from ..features.work_items import FeaturisingOptions
+from ..optional import require_extra
 from ..progress import Progress
-from ..storage import place_at
+from ..storage import resolve_place
 from .bootstrap import Interval
-from .evaluating import evaluations_folder, features_folder, probe_maker, runs_folder
-from .layer_choice import Choice, choose, difference, errors
+from .evaluating import build_probe_maker, get_evaluations_folder, get_features_folder, get_runs_folder
+from .layer_choice import LayerChoice, choose, compute_difference, compute_variant_errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS
 from .regression import PROTOCOL as RIDGE
 from .regression import RidgeProbe
-from .transferability.components import centred_of
-from .transferability.leave_one_out import groups_of, ridge_of
+from .transferability.components import centre_labelled
+from .transferability.leave_one_out import fit_ridge, number_image_groups
 
-with requires_extra("evaluate", needed_for="Measuring layers"):
+with require_extra("evaluate", needed_for="Measuring layers"):
     import numpy as np
     import torch
 
@@ -58,7 +71,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class LayerVariant:
     """One block, pooling and size of images, and what was measured of it. Errors are in percent."""
 
     name: str  # as zoo.load takes it
@@ -80,7 +93,7 @@ class Variant:
     @property
     def command(self) -> str:
         """The Python that loads it."""
-        is_usual = self.px == catalogue()[self.name].preprocess.crop_px
+        is_usual = self.px == load_catalogue()[self.name].preprocess.crop_px
         return f"zoo.load({self.name!r})" if is_usual else f"zoo.load({self.name!r}, px={self.px})"
 
 
@@ -98,9 +111,9 @@ class LayersReport:
     n_test: int
     n_classes: int  # or different numbers
     target: str  # what the numbers measure, "" of classes
-    variants: tuple[Variant, ...]  # by size of images, then in the order of the blocks
+    variants: tuple[LayerVariant, ...]  # by size of images, then in the order of the blocks
     default: int  # number of the variant that is the card's
-    choice: Choice
+    choice: LayerChoice
     probe_naive: Interval | None  # the least tuned test error less the default's, as a table invites to read it
     probe_nested: Interval | None  # the chosen variant's tuned test error less the default's, in points
     protocol: str  # of the tuned probes
@@ -110,7 +123,7 @@ class LayersReport:
     seconds: float  # that all of it took
 
     @property
-    def chosen(self) -> Variant:
+    def chosen(self) -> LayerVariant:
         return self.variants[self.choice.chosen]
 
     @property
@@ -163,18 +176,18 @@ class LayersReport:
 
 
 @dataclass(slots=True, eq=False)
-class _Measured:
+class _VariantErrors:
     """One variant while it is measured."""
 
-    tap: Tap
+    tap: FeatureVariant
     px: int
-    stop: Stop
+    stop: TruncationCost
     penalty: float
     train_wrong: Bools
     test_wrong: Bools
 
 
-def layers_of(
+def measure_layers(
     name: str,
     data: ImageData,
     *,
@@ -186,7 +199,7 @@ def layers_of(
     protocol: str = PROBE,
     seed: int = 0,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     progress: Callable[[str], Progress] | None = None,
     tell: Tell | None = None,
 ) -> LayersReport:
@@ -227,7 +240,7 @@ def layers_of(
     """
     begun_s = time.perf_counter()
     say = tell or (lambda text: None)
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     if MARK in card.id:
         raise QueryError(
             f"{card.id!r} says already which features are taken; name {card.id.partition(MARK)[0]!r} to compare all."
@@ -235,20 +248,23 @@ def layers_of(
     for what, number, least in (("n_train", n_train, 2), ("n_test", n_test, 1), ("n_probed", n_probed, 0)):
         if number < least:
             raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
-    chosen_how = how or Featurising()
-    taps = taps_of(card, blocks=blocks)
-    cards, notes = sized_cards(card, resolutions)
+    chosen_how = how or FeaturisingOptions()
+    taps = list_feature_variants(card, blocks=blocks)
+    cards, notes = build_sized_cards(card, resolutions)
     if len(taps) * len(cards) == 1:
         raise QueryError(
             f"{card.id!r} has one variant alone here: the zoo knows no blocks of its network, and it was to be "
             f"measured at {card.preprocess.crop_px} px; ask for other resolutions, or use 'zoo evaluate'."
         )
-    parts = {"train": drawn(data.train, n_train, seed=seed), "val": drawn(data.val, n_test, seed=seed)}
-    notes += notes_on_sizes(parts["train"], list(cards))
+    parts = {
+        "train": subsample_images(data.train, n_train, seed=seed),
+        "val": subsample_images(data.val, n_test, seed=seed),
+    }
+    notes += list_size_notes(parts["train"], list(cards))
     if data.train.tags:
         notes.append(f"Images of {data.name} have several labels: every combination of them counts as a class.")
-    folder = root or evaluations_folder()
-    found: list[_Measured] = []
+    folder = root or get_evaluations_folder()
+    found: list[_VariantErrors] = []
     features: dict[int, dict[str, dict[str, Features]]] = {}
     device = ""
     for px, sized in cards.items():
@@ -257,7 +273,7 @@ def layers_of(
         found += _measured(of_px, taps, px, stops, say)
     train, test = (features[card.preprocess.crop_px][part][card.id] for part in ("train", "val"))
     default = next(i for i, one in enumerate(found) if one.px == card.preprocess.crop_px and one.tap.name == card.id)
-    train_groups, test_groups = shared(train.together), shared(test.together)
+    train_groups, test_groups = get_image_groups(train.together), get_image_groups(test.together)
     train_wrong, test_wrong = (
         np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
     )
@@ -279,12 +295,12 @@ def layers_of(
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, protocol=protocol, seed=seed)
-    of_train = errors(train_wrong, groups=train_groups)
-    of_test = errors(test_wrong, groups=test_groups)
+    of_train = compute_variant_errors(train_wrong, groups=train_groups)
+    of_test = compute_variant_errors(test_wrong, groups=test_groups)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
-    of_probe = dict(zip(runs, errors(wrong_probed, groups=test_groups), strict=True))
+    of_probe = dict(zip(runs, compute_variant_errors(wrong_probed, groups=test_groups), strict=True))
     variants = tuple(
-        Variant(
+        LayerVariant(
             name=one.tap.name,
             px=one.px,
             pooling=one.tap.words,
@@ -324,7 +340,7 @@ def layers_of(
     )
 
 
-def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[dict[int, EncoderCard], list[str]]:
+def build_sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[dict[int, EncoderCard], list[str]]:
     """The cards of an encoder for some sides of images, ascending, the card's own among them; and what cannot be had.
 
     Without ``resolutions``, the sizes nearest to :data:`FACTORS` times the card's that its network takes.
@@ -357,8 +373,8 @@ def _sized(card: EncoderCard, px: int) -> EncoderCard:
 
     Flattened maps do; what is the mean of a map or of tokens does not.
     """
-    sized = card_at(card, px)
-    if sized is not card and network_of(card) is None and not card.architecture.backbone.startswith("transformers:"):
+    sized = derive_sized_card(card, px)
+    if sized is not card and infer_network(card) is None and not card.architecture.backbone.startswith("transformers:"):
         with torch.device("meta"):
             dim = build_encoder(sized, device="meta")(torch.empty(1, 3, px, px)).shape[1]
         if dim != card.representation.dim:
@@ -369,7 +385,7 @@ def _sized(card: EncoderCard, px: int) -> EncoderCard:
     return sized
 
 
-def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
+def subsample_images(images: ImageSet, n: int, *, seed: int) -> ImageSet:
     """About ``n`` images of a set, each class in its proportion, at least one of each; all if there are no more.
 
     Of images that are labelled with numbers any ``n``.
@@ -381,7 +397,7 @@ def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
     return images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
 
 
-def notes_on_sizes(images: ImageSet, sides: Sequence[int]) -> list[str]:
+def list_size_notes(images: ImageSet, sides: Sequence[int]) -> list[str]:
     """A note if images are smaller than what they are scaled to."""
     smallest = min(min(images.images[i].size) for i in range(0, len(images), -(-len(images) // _N_LOOKED_AT)))
     larger = [px for px in sides if px > smallest]
@@ -392,10 +408,10 @@ def notes_on_sizes(images: ImageSet, sides: Sequence[int]) -> list[str]:
     ]
 
 
-def shared(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
+def get_image_groups(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
     """Which images belong together, or None if each stands by itself.
 
-    >>> shared(np.array([3, 5], np.uint64)) is None, shared(np.array([3, 3], np.uint64)).tolist()
+    >>> get_image_groups(np.array([3, 5], np.uint64)) is None, get_image_groups(np.array([3, 3], np.uint64)).tolist()
     (True, [3, 3])
     """
     return numbers if numbers is not None and len(np.unique(numbers)) < len(numbers) else None
@@ -404,29 +420,29 @@ def shared(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
 def _featurised(
     card: EncoderCard,
     sized: EncoderCard,
-    taps: Sequence[Tap],
+    taps: Sequence[FeatureVariant],
     parts: dict[str, ImageSet],
     root: Path,
-    how: Featurising,
+    how: FeaturisingOptions,
     progress: Callable[[str], Progress] | None,
     say: Tell,
-) -> tuple[dict[str, dict[str, Features]], dict[int | None, Stop], str]:
+) -> tuple[dict[str, dict[str, Features]], dict[int | None, TruncationCost], str]:
     """Features of both parts by name, at one size, and what stopping at each block costs."""
     from ..loading import load
 
     px = sized.preprocess.crop_px
     say(f"{card.id}: features of {len(taps)} layers and poolings at {px} px")
     encoder, preprocess = load(card.id) if px == card.preprocess.crop_px else load(card.id, px=px)
-    wide = Taps(encoder, taps)  # type: ignore[arg-type]
+    wide = IntermediateFeatures(encoder, taps)  # type: ignore[arg-type]
     beside = "" if px == card.preprocess.crop_px else f"-{px}px"  # at the card's size, where zoo evaluate puts them
     found = {}
     for part, images in parts.items():
         places = [
-            Part(
+            FeatureColumns(
                 name=tap.name,
                 representation=tap.name.partition(MARK)[2] or "card",
                 columns=wide.columns[tap.name],
-                place=place_at(features_folder(root, tap.name + beside, images, precision=how.precision)),
+                place=resolve_place(get_features_folder(root, tap.name + beside, images, precision=how.precision)),
             )
             for tap in taps
             if not tap.of
@@ -440,21 +456,25 @@ def _featurised(
             **asdict(how),
             progress=None if progress is None else progress(f"{part}, {px} px"),
         )
-    device = device_for(encoder, how.device)
-    autocast = autocast_of(number_type(encoder, how.precision))
-    stops = stop_costs(encoder, sized, px=px, device=device, batch_size=how.batch_size, autocast=autocast)  # type: ignore[arg-type]
+    device = choose_device(encoder, how.device)
+    autocast = get_autocast_dtype(get_number_type(encoder, how.precision))
+    stops = compute_truncation_costs(encoder, sized, px=px, device=device, batch_size=how.batch_size, autocast=autocast)  # type: ignore[arg-type]
     return found, stops, str(device)
 
 
-def _of_tap(of_px: dict[str, dict[str, Features]], tap: Tap, part: str) -> Features:
+def _of_tap(of_px: dict[str, dict[str, Features]], tap: FeatureVariant, part: str) -> Features:
     if not tap.of:
         return of_px[part][tap.name]
-    return joined(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
+    return join_features(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
 
 
 def _measured(
-    of_px: dict[str, dict[str, Features]], taps: Sequence[Tap], px: int, stops: dict[int | None, Stop], say: Tell
-) -> list[_Measured]:
+    of_px: dict[str, dict[str, Features]],
+    taps: Sequence[FeatureVariant],
+    px: int,
+    stops: dict[int | None, TruncationCost],
+    say: Tell,
+) -> list[_VariantErrors]:
     """Ridge probes of every variant of one size."""
     found = []
     first = [of_px[part][taps[0].name] for part in ("train", "val")]
@@ -463,7 +483,7 @@ def _measured(
         say(f"{tap.name}, {px} px: ridge probe ({number} of {len(taps)})")
         train, test = (_of_tap(of_px, tap, part) for part in ("train", "val"))
         losses = (_number_losses if train.target else _class_losses)(train, test)
-        found.append(_Measured(tap, px, stops[tap.block], *losses))
+        found.append(_VariantErrors(tap, px, stops[tap.block], *losses))
     return found
 
 
@@ -476,26 +496,26 @@ def _number_losses(train: Features, test: Features) -> tuple[float, Any, Any]:
                 f"All {len(y):,} images of {part.origin.dataset!r} ({part.origin.split}) have the number {y[0]:g}, of "
                 "which no variance can be explained; add others, or ask for more images."
             )
-    fit = RidgeProbe().fit(train.x[:], numbers, groups=shared(train.together))
+    fit = RidgeProbe().fit(train.x[:], numbers, groups=get_image_groups(train.together))
     on_test = np.square(fit.predict(test.x[:]) - others) / others.var()
     return fit.share_, np.square(fit.left_out_ - numbers) / numbers.var(), on_test
 
 
 def _class_losses(train: Features, test: Features) -> tuple[float, Bools, Bools]:
     """The penalty of ridge regression to the classes, and which left-out and test images it classifies wrongly."""
-    data = centred_of(train.x[:], train.y, least=3, needed_for="leave-one-out ridge")
-    groups = groups_of(shared(train.together), len(data.y))
-    fit = ridge_of(data, groups, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    data = centre_labelled(train.x[:], train.y, least=3, needed_for="leave-one-out ridge")
+    groups = number_image_groups(get_image_groups(train.together), len(data.y))
+    fit = fit_ridge(data, groups, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
     others = test.x[:] - np.asarray(train.x[:], np.float64).mean(axis=0)
     on_test = data.classes[fit.outputs(others).argmax(axis=1)] != test.y
     return fit.share, fit.left_out.argmax(axis=1) != data.y, on_test
 
 
 def _probed(
-    one: _Measured,
+    one: _VariantErrors,
     of_px: dict[str, dict[str, Features]],
     root: Path,
-    how: Featurising,
+    how: FeaturisingOptions,
     *,
     protocol: str,
     seed: int,
@@ -507,8 +527,8 @@ def _probed(
         test,
         label_setting("full"),
         seed=seed,
-        probe=probe_maker(PROTOCOLS[protocol], device=how.device, seed=seed),
-        cache=ProbeCache(runs_folder(root, one.tap.name), protocol=protocol),
+        probe=build_probe_maker(PROTOCOLS[protocol], device=how.device, seed=seed),
+        cache=ProbeCache(get_runs_folder(root, one.tap.name), protocol=protocol),
     )
     return np.asarray(~run.correct)
 
@@ -522,5 +542,5 @@ def _of_probes(
     wrong, places = np.stack(list(runs.values()), axis=1), list(runs)
     best = int(wrong.sum(axis=0).argmin())
     at_default = places.index(default)
-    naive = difference(wrong, best, at_default, groups=groups, seed=seed)
-    return naive, difference(wrong, places.index(chosen), at_default, groups=groups, seed=seed)
+    naive = compute_difference(wrong, best, at_default, groups=groups, seed=seed)
+    return naive, compute_difference(wrong, places.index(chosen), at_default, groups=groups, seed=seed)

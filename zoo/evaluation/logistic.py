@@ -20,25 +20,34 @@ from numbers import Integral, Real
 from typing import Any
 
 from ..errors import DataError, QueryError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .arrays import (
     BLOCK_ROWS,
     Array,
-    both_or_neither,
-    classes_of,
+    check_finite_rows,
+    check_labels,
+    check_rows,
+    check_width,
     find_extreme,
-    labels_of,
-    numbered,
-    rows_of,
-    table_of,
-    width_checked,
+    has_validation,
+    list_classes,
+    number_labels,
 )
-from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, is_settled, located
-from .logistic_solver import centred_and_scaled
-from .preparing import AS_THEY_ARE, Preparations, Prepared, cross_validated, folds_of, strength_of
-from .threads import threads_for
+from .logistic_path import (
+    LocatedPenalty,
+    PathFit,
+    PathPoint,
+    RegularisationPath,
+    finish_fit,
+    is_settled,
+    locate_penalty,
+    make_choice_key,
+)
+from .logistic_solver import centre_and_scale
+from .scaling import AS_THEY_ARE, Preparations, PreparedRows, parse_strength, split_folds, tune_penalties
+from .threads import limit_threads
 
-with requires_extra("evaluate", needed_for="A probe"):
+with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -139,7 +148,7 @@ class ScikitLearnFits:
 
     def _measured(self, model: LogisticRegression, value: float) -> tuple[float, float, float]:
         """Objective, norm of its gradient by the weights, and the bound of its relative excess over the least value."""
-        weights, logits = weights_of(model)[0], logits_of(model, self.x)
+        weights, logits = extract_weights(model)[0], compute_logits(model, self.x)
         penalty = (2.0 if self.n_classes == 2 else 1.0) / value
         losses = torch.nn.functional.cross_entropy(logits, torch.from_numpy(self.y), reduction="none")
         residuals = torch.softmax(logits, dim=1).numpy()
@@ -150,17 +159,17 @@ class ScikitLearnFits:
         return objective, math.sqrt(squared), squared / (2.0 * penalty) / max(objective, np.finfo(np.float64).tiny)
 
     def _judged(self, model: LogisticRegression, x: Array, y: Array) -> tuple[float, float]:
-        logits, labels = logits_of(model, x), torch.from_numpy(y)
+        logits, labels = compute_logits(model, x), torch.from_numpy(y)
         known = labels >= 0
         wrong = float((logits.argmax(dim=1) != labels).double().mean())
         loss = torch.nn.functional.cross_entropy(logits[known].double(), labels[known]) if bool(known.any()) else None
         return 100.0 * wrong, math.nan if loss is None else float(loss)
 
     def _key(self, record: PathPoint) -> tuple[float, ...]:
-        return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, record.C)
+        return make_choice_key(self.select, record.validation_error_percent, record.validation_log_loss, record.C)
 
 
-def weights_of(model: LogisticRegression) -> tuple[Array, Array]:
+def extract_weights(model: LogisticRegression) -> tuple[Array, Array]:
     """Weights (n_classes, dim) and intercepts; of two classes scikit-learn has the difference only."""
     weights, intercepts = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
     if len(weights) == 1:
@@ -168,14 +177,14 @@ def weights_of(model: LogisticRegression) -> tuple[Array, Array]:
     return weights, intercepts
 
 
-def logits_of(model: LogisticRegression, x: Array) -> torch.Tensor:
+def compute_logits(model: LogisticRegression, x: Array) -> torch.Tensor:
     """Logits (n, n_classes) in the precision of the features."""
-    weights, intercepts = weights_of(model)
+    weights, intercepts = extract_weights(model)
     return torch.from_numpy(x @ weights.T.astype(x.dtype) + intercepts.astype(x.dtype))
 
 
 @dataclass(slots=True, eq=False)
-class _Found:
+class _CountedFit:
     """A fit and what it took."""
 
     record: PathPoint = None  # type: ignore[assignment]
@@ -185,7 +194,7 @@ class _Found:
     iterations: int = 0
     products: int = 0
 
-    def add(self, other: _Found | RegularisationPath) -> None:
+    def add(self, other: _CountedFit | RegularisationPath) -> None:
         """Counts what another one took, before this."""
         self.records = [*other.records, *self.records]
         self.iterations += other.iterations
@@ -193,14 +202,14 @@ class _Found:
 
 
 @dataclass(slots=True, eq=False)
-class _Candidate:
+class _PreparationFit:
     """The best penalty of one preparation."""
 
     key: tuple[float, ...]  # the lower the better
     penalty: float
-    prepared: Prepared
+    prepared: PreparedRows
     path: RegularisationPath
-    found: Fit | Located  # located ones are not yet fitted to the end
+    found: PathFit | LocatedPenalty  # located ones are not yet fitted to the end
 
 
 _MOST_FITS = 24
@@ -256,7 +265,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of the matrix products on the way; sums over images are always float64. The same images may get another C on
         another machine, within what the early stops of the walk leave open.
     preparations : sequence of str
-        Of the features (:mod:`zoo.evaluation.preparing`): "as they are", "standardised", "whitened 0.1" with another
+        Of the features (:mod:`zoo.evaluation.scaling`): "as they are", "standardised", "whitened 0.1" with another
         shrinkage. Each has its own path of C; the fit that ``select`` finds best on the validation images counts. C is
         then of the prepared features, the coefficients of the features as they are.
     folds : int
@@ -325,24 +334,26 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a parameter has no meaning, or C none for features of this size.
         """
         self._check()
-        rows = table_of(x, "x")
+        rows = check_finite_rows(x, "x")
         if extreme := find_extreme(rows):
             raise DataError(
                 f"Row {extreme[0]} of x has {rows[extreme]:.3g} in column {extreme[1]}, so far from others that they "
                 "would have no digits left; expected features of one scale: compute it again, or leave the row out."
             )
-        labels = labels_of(y, len(rows), "y")
-        self.classes_ = classes_of(labels)
+        labels = check_labels(y, len(rows), "y")
+        self.classes_ = list_classes(labels)
         self.n_features_in_ = rows.shape[1]
-        numbers = numbered(labels, self.classes_)
+        numbers = number_labels(labels, self.classes_)
         if groups is not None and np.shape(groups) != labels.shape:
             raise DataError(
                 f"groups have the shape {np.shape(groups)}, expected {labels.shape}: a number for each row."
             )
         validation = None
-        if both_or_neither(x_val, y_val):
-            rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
-            validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
+        if has_validation(x_val, y_val):
+            rows_val = check_finite_rows(
+                check_width(check_rows(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val"
+            )
+            validation = rows_val, number_labels(check_labels(y_val, len(rows_val), "y_val"), self.classes_)
         if self.stop == "scikit-learn":
             self._fit_held_out(self._fit_by_sklearn, rows, numbers, validation)
         elif self.C is None and validation is None and self.folds:
@@ -365,7 +376,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unseen = 0 if validation is None else int((validation[1] < 0).sum())
             self._report(found.record, found, n_train=len(x), n_val=n_val, n_unseen_validation_labels=unseen)
             return
-        out = held_out_rows(y, self.seed)
+        out = select_held_out_mask(y, self.seed)
         chosen = fit(x[~out], y[~out], (x[out], y[out]), None, self.preparations)
         final = fit(x, y, None, chosen.record.C, (chosen.preparation,))
         final.add(chosen)
@@ -374,10 +385,10 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_folds(self, x: Array, y: Array, groups: Any) -> None:
         """Chooses by cross-validation, and then fits all rows."""
-        folds = folds_of(y, self.folds, seed=self.seed, groups=None if groups is None else np.asarray(groups))
+        folds = split_folds(y, self.folds, seed=self.seed, groups=None if groups is None else np.asarray(groups))
         ways = self._ways(x, y)
-        with threads_for(x.size * len(self.classes_)):
-            located_by = cross_validated(
+        with limit_threads(x.size * len(self.classes_)):
+            located_by = tune_penalties(
                 ways,
                 self.preparations,
                 folds=folds,
@@ -394,7 +405,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self._report(chosen, final, n_train=len(x), n_val=sum(len(out) for _, out in folds), n_folds=len(folds))
 
-    def _report(self, chosen: PathPoint, final: _Found, **facts: Any) -> None:
+    def _report(self, chosen: PathPoint, final: _CountedFit, **facts: Any) -> None:
         self.path_ = [_jsonable(record) for record in final.records]
         self.n_iter_ = max(1, final.record.iterations)
         self.report_ = {
@@ -465,11 +476,11 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation: tuple[Array, Array] | None,
         c: float | None,
         preparations: Sequence[str],
-    ) -> _Found:
+    ) -> _CountedFit:
         ways = self._ways(x, y)
-        spent = _Found()  # by preparations that others beat
-        best: _Candidate | None = None
-        with threads_for(x.size * len(self.classes_)):
+        spent = _CountedFit()  # by preparations that others beat
+        best: _PreparationFit | None = None
+        with limit_threads(x.size * len(self.classes_)):
             for name in preparations:
                 one = self._candidate(ways, name, validation, c)
                 spent.tried.append(self._tried(name, one.key, one.path.c_times_penalty / one.penalty))
@@ -484,7 +495,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     break
                 del one  # its rows are as large as the features
             assert best is not None
-            fit = finished(best.path, best.found) if isinstance(best.found, Located) else best.found
+            fit = finish_fit(best.path, best.found) if isinstance(best.found, LocatedPenalty) else best.found
         assert fit.weights is not None  # for it counts
         spent.add(best.path)
         spent.record, spent.preparation = fit.record, best.prepared.name
@@ -495,15 +506,15 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _candidate(
         self, ways: Preparations, name: str, validation: tuple[Array, Array] | None, c: float | None
-    ) -> _Candidate:
+    ) -> _PreparationFit:
         prepared, path = ways.path(name, validation, **self._path_options())
         penalties = [_penalty(value, path.c_times_penalty, prepared.basis.scale) for value in self._values(c)]
         if not penalties:
-            found = located(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+            found = locate_penalty(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
             path.narrow()
-            return _Candidate(found.key, found.penalty, prepared, path, found)
+            return _PreparationFit(found.key, found.penalty, prepared, path, found)
         fit = path.along(penalties) if c is None else path.towards(*penalties)
-        return _Candidate(path.key(fit), fit.point.penalty, prepared, path, fit)
+        return _PreparationFit(path.key(fit), fit.point.penalty, prepared, path, fit)
 
     def _tried(self, name: str, key: tuple[float, ...], c: float) -> dict[str, Any]:
         error, log_loss = key[:2] if self.select == "error" else key[1::-1]
@@ -521,7 +532,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation: tuple[Array, Array] | None,
         c: float | None,
         preparations: Sequence[str],
-    ) -> _Found:
+    ) -> _CountedFit:
         search = ScikitLearnFits(
             x,
             y,
@@ -538,10 +549,10 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model, record = search.along(values)
         else:
             model, record = search.searched(self.Cs or _MOST_FITS)  # type: ignore[arg-type]
-        weights, intercepts = (torch.from_numpy(one) for one in weights_of(model))
+        weights, intercepts = (torch.from_numpy(one) for one in extract_weights(model))
         self._precision = str(x.dtype)
         self._adopt(weights, intercepts, torch.zeros(x.shape[1], dtype=torch.float64), 1.0)
-        return _Found(
+        return _CountedFit(
             record=record,
             preparation=AS_THEY_ARE,
             records=search.records,
@@ -572,13 +583,13 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, x: Any) -> Array:
         check_is_fitted(self)
-        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
+        rows = check_width(check_rows(x, "x"), self.n_features_in_, "X", type(self).__name__)
         out = np.empty((rows.shape[0], len(self.classes_)))
         for start in range(0, len(out), BLOCK_ROWS):
-            some = table_of(rows[start : start + BLOCK_ROWS], "x", first=start)
+            some = check_finite_rows(rows[start : start + BLOCK_ROWS], "x", first=start)
             is_wide = some.dtype == np.float64 or self._precision == "float64"
             weights = self._weights if is_wide else self._weights.float()
-            scaled = centred_and_scaled(some, self._mean, self._scale, weights)
+            scaled = centre_and_scale(some, self._mean, self._scale, weights)
             out[start : start + len(some)] = ((scaled @ weights.T).double() + self._intercepts).numpy()
         return out
 
@@ -597,7 +608,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) not in allowed:
                 raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
         for name in self.preparations:
-            strength_of(name)
+            parse_strength(name)
         if not len(self.preparations) or (self.C is not None and len(self.preparations) > 1):
             expected = "one or more" if self.C is None else "one, whose C is given"
             raise QueryError(f"preparations are {list(self.preparations)}, expected {expected}.")
@@ -619,7 +630,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise QueryError(f"max_iter is {self.max_iter!r}, expected a whole number above 0.")
 
 
-def held_out_rows(y: Array, seed: int) -> Array:
+def select_held_out_mask(y: Array, seed: int) -> Array:
     """Mask of the rows C is chosen on: a fifth of every class, at least one image but never a class's only one."""
     draws = np.random.default_rng(seed).permutation(len(y))
     out = np.zeros(len(y), dtype=bool)

@@ -4,9 +4,9 @@ Each fit begins where the last two point to. Fits that only locate the best pena
 (``RegularisationPath.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was
 solved in, and goes on in float64 if that does not certify it.
 
-The search (:func:`searched`) walks by powers of ten from the penalty that hides all but the first direction of the data
-towards none, as far as the validation data want it. Between the best and its two neighbours the path is smooth in the
-logarithm of the penalty: validation logits interpolated between the three fits, without any further fit, say which
+The search (:func:`search_path`) walks by powers of ten from the penalty that hides all but the first direction of the
+data towards none, as far as the validation data want it. Between the best and its two neighbours the path is smooth in
+the logarithm of the penalty: validation logits interpolated between the three fits, without any further fit, say which
 penalty is best, and that one is solved to the end.
 """
 
@@ -16,15 +16,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..optional import requires_extra
-from .logistic_solver import Basis, Exact, Point, Problem, Solver, cross_entropies
+from ..optional import require_extra
+from .logistic_solver import (
+    Basis,
+    Float64Problem,
+    LogisticProblem,
+    LogisticSolver,
+    SolverPoint,
+    compute_cross_entropies,
+)
 
-with requires_extra("evaluate", needed_for="A probe"):
+with require_extra("evaluate", needed_for="A probe"):
     import torch
     from torch import Tensor
 
 
-def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | None:
+def extrapolate_points(points: Sequence[SolverPoint], penalty: float) -> tuple[Tensor, Tensor] | None:
     """Extrapolation of the last two points, in the logarithm of the penalty, to the next one: parameters and logits."""
     if len(points) < 2 or not points[-2].penalty > points[-1].penalty > penalty:
         return None
@@ -33,7 +40,7 @@ def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | 
     return (last.parameters - before.parameters) * ratio, (last.logits - before.logits) * ratio
 
 
-def lowest_from(start: int, n: int, key: Callable[[int], tuple[float, ...]]) -> int:
+def find_lowest_index(start: int, n: int, key: Callable[[int], tuple[float, ...]]) -> int:
     """Index of the lowest of n keys downhill from ``start``, by steps that halve, so that few keys are computed."""
     known: dict[int, tuple[float, ...]] = {}
 
@@ -52,7 +59,7 @@ def lowest_from(start: int, n: int, key: Callable[[int], tuple[float, ...]]) -> 
     return best
 
 
-def interpolated(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
+def interpolate_parabola(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
     """The value at ``place`` of the parabola through three arrays at three places (Lagrange)."""
     out = torch.zeros_like(values[0])
     for mine, value in zip(places, values, strict=True):
@@ -84,14 +91,14 @@ class PathPoint:
     validation_log_loss: float
 
 
-def choice_key(select: str, error: float, log_loss: float, weakness: float) -> tuple[float, ...]:
+def make_choice_key(select: str, error: float, log_loss: float, weakness: float) -> tuple[float, ...]:
     """What fits are chosen by, the lowest first; of equals the less ``weakness``, which C or minus the penalty is."""
     log_loss = math.inf if math.isnan(log_loss) else log_loss
     return (error, log_loss, weakness) if select == "error" else (log_loss, error, weakness)
 
 
 @dataclass(slots=True, eq=False)
-class Validation:
+class ValidationSet:
     """Images that penalties are judged by."""
 
     z: Tensor  # (n_val, rank + 1)
@@ -106,16 +113,16 @@ class Validation:
         """Error in percent, with images of untrained classes counted as missed, and log loss of the other images."""
         known = self.y >= 0
         right = logits.gather(1, self.y.clamp(min=0)[:, None]).squeeze(1)
-        losses = cross_entropies(logits, right)
+        losses = compute_cross_entropies(logits, right)
         wrong = float((logits.argmax(dim=1) != self.y).double().mean())
         return 100.0 * wrong, float(losses[known].mean()) if bool(known.any()) else float("nan")
 
 
 @dataclass(slots=True, eq=False)
-class Fit:
+class PathFit:
     """One fit, with its logits of the validation images while they may be needed."""
 
-    point: Point
+    point: SolverPoint
     weights: Tensor | None  # float64 (n_classes, dim + 1), of the scaled features, and intercepts; of a fit that counts
     logits: Tensor | None  # of the validation images
     record: PathPoint
@@ -130,9 +137,9 @@ class RegularisationPath:
     def __init__(
         self,
         basis: Basis,
-        problem: Problem,
-        exact: Exact,
-        validation: Validation | None,
+        problem: LogisticProblem,
+        exact: Float64Problem,
+        validation: ValidationSet | None,
         *,
         select: str,
         tol: float,
@@ -143,12 +150,12 @@ class RegularisationPath:
         self.basis, self.problem, self.exact, self.validation = basis, problem, exact, validation
         self.select, self.tol = select, tol
         self.max_iterations, self.progress, self.c_times_penalty = max_iterations, progress, c_times_penalty
-        self.solver = Solver(problem)
+        self.solver = LogisticSolver(problem)
         self.records: list[PathPoint] = []
         self.iterations = 0
         self.loose = max(_LOOSE_TOL, tol)
         self.largest = float(problem.spectrum[:-1].max()) if len(problem.spectrum) > 1 else 0.0
-        self._wide: tuple[Basis, Solver] | None = None
+        self._wide: tuple[Basis, LogisticSolver] | None = None
 
     @property
     def products(self) -> int:
@@ -161,10 +168,10 @@ class RegularisationPath:
         if self._wide is not None and self._wide[1] is not self.solver:
             self.problem.products, self._wide = self.problem.products + self._wide[1].problem.products, None
 
-    def along(self, penalties: Sequence[float]) -> Fit:
+    def along(self, penalties: Sequence[float]) -> PathFit:
         """Fits every penalty, from strong to weak, each to the end; returns the best."""
-        fits: list[Fit] = []
-        best: Fit | None = None
+        fits: list[PathFit] = []
+        best: PathFit | None = None
         for penalty in sorted(penalties, reverse=True):
             fit = self.continued(fits, penalty, self.tol)
             fit.logits = None
@@ -173,13 +180,13 @@ class RegularisationPath:
         assert best is not None
         return best
 
-    def towards(self, penalty: float) -> Fit:
+    def towards(self, penalty: float) -> PathFit:
         """One penalty, without knowing any other: by tenfold steps from a strong one, each just good enough."""
         current = self.largest / self.problem.n_classes
         points = [self.solver.cold(max(current, penalty))]
         while current > penalty * math.sqrt(STEP):
             start = points[-1]
-            along = onwards(points, current) if len(points) > 2 else None
+            along = extrapolate_points(points, current) if len(points) > 2 else None
             point = self._solved(start, current, self.loose, along)
             points = [points[0], *points[1:][-1:], point]
             self.iterations += point.iterations
@@ -187,16 +194,18 @@ class RegularisationPath:
                 break
             point.iterations = 0
             current /= STEP
-        along = onwards(points, penalty) if len(points) > 2 else None
+        along = extrapolate_points(points, penalty) if len(points) > 2 else None
         return self.fitted(points[-1], penalty, self.tol, along=along)
 
-    def continued(self, fits: Sequence[Fit], penalty: float, tol: float) -> Fit:
+    def continued(self, fits: Sequence[PathFit], penalty: float, tol: float) -> PathFit:
         """A fit that begins with the last one, and goes first where the last two point to."""
         if not fits:
             return self.fitted(self.solver.cold(penalty), penalty, tol)
-        return self.fitted(fits[-1].point, penalty, tol, along=onwards([fit.point for fit in fits], penalty))
+        return self.fitted(fits[-1].point, penalty, tol, along=extrapolate_points([fit.point for fit in fits], penalty))
 
-    def fitted(self, start: Point, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None) -> Fit:
+    def fitted(
+        self, start: SolverPoint, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None
+    ) -> PathFit:
         """A fit from a point, judged and recorded; certified if its tolerance is the final one."""
         start.iterations = 0
         point, weights = self._solved(start, penalty, tol, along), None
@@ -221,9 +230,11 @@ class RegularisationPath:
         self.iterations += point.iterations
         if self.progress is not None:
             self.progress(record)
-        return Fit(point, weights, logits, record)
+        return PathFit(point, weights, logits, record)
 
-    def _solved(self, start: Point, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None) -> Point:
+    def _solved(
+        self, start: SolverPoint, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None
+    ) -> SolverPoint:
         """A fit from a point, which goes on in float64 where float32 comes no nearer than ``tol`` allows."""
         if penalty > _STRONG_PENALTY * self.largest:
             return self._measured(self._in_basis(self.exact.under_a_strong_penalty(penalty), penalty))[0]
@@ -238,7 +249,7 @@ class RegularisationPath:
             point = replace(start, penalty=penalty, iterations=point.iterations)
         return self._in_float64(point, tol)
 
-    def _certified(self, point: Point) -> tuple[Point, Tensor]:
+    def _certified(self, point: SolverPoint) -> tuple[SolverPoint, Tensor]:
         """The same fit as it is in the features themselves, with its weights there; float64 goes on if need be."""
         measured, weights = self._measured(point)
         tol = self.tol
@@ -250,7 +261,7 @@ class RegularisationPath:
             tol *= 0.1
         return measured, weights
 
-    def _measured(self, point: Point) -> tuple[Point, Tensor]:
+    def _measured(self, point: SolverPoint) -> tuple[SolverPoint, Tensor]:
         weights = self._weights(point)
         found = self.exact.certificate(weights, point.penalty)
         point = replace(
@@ -262,7 +273,7 @@ class RegularisationPath:
         )
         return point, weights
 
-    def _in_float64(self, point: Point, tol: float) -> Point:
+    def _in_float64(self, point: SolverPoint, tol: float) -> SolverPoint:
         """A fit that goes on from a point in the basis of float64, as far as there are iterations left."""
         basis, solver = self._wide = self._wide or self._widened()
         solver.is_hard |= self.solver.is_hard
@@ -281,26 +292,28 @@ class RegularisationPath:
             stalled=end.stalled,
         )
 
-    def _widened(self) -> tuple[Basis, Solver]:
+    def _widened(self) -> tuple[Basis, LogisticSolver]:
         if self.basis.axes.dtype == torch.float64:
             return self.basis, self.solver
         basis, problem = self.exact.problem()
-        return basis, Solver(problem)
+        return basis, LogisticSolver(problem)
 
-    def _in_basis(self, weights: Tensor, penalty: float) -> Point:
+    def _in_basis(self, weights: Tensor, penalty: float) -> SolverPoint:
         """The point of weights from float64, as precisely as the basis has it."""
         return replace(self.solver.at(self.basis.parameters(weights), penalty), weights=weights)
 
-    def _weights(self, point: Point) -> Tensor:
+    def _weights(self, point: SolverPoint) -> Tensor:
         return self.basis.weights(point.parameters) if point.weights is None else point.weights
 
-    def key(self, fit: Fit) -> tuple[float, ...]:
+    def key(self, fit: PathFit) -> tuple[float, ...]:
         """Lower for the better of two fits."""
         record = fit.record
-        return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, -fit.point.penalty)
+        return make_choice_key(
+            self.select, record.validation_error_percent, record.validation_log_loss, -fit.point.penalty
+        )
 
 
-class Folds:
+class FoldPaths:
     """One path a fold of cross-validation, all under the same C, judged by the rows that each leaves out.
 
     Penalties are those of ``whole``, the path of all rows, of which the walk takes the spectrum.
@@ -309,10 +322,10 @@ class Folds:
     def __init__(self, whole: RegularisationPath, paths: Sequence[RegularisationPath], labels: Tensor) -> None:
         self.whole, self.paths = whole, paths
         self.problem, self.select, self.loose, self.iterations = whole.problem, whole.select, whole.loose, 0
-        self.validation = Validation(labels[:, None], labels)  # in the order of the folds
-        self._parts: dict[float, list[Fit]] = {}
+        self.validation = ValidationSet(labels[:, None], labels)  # in the order of the folds
+        self._parts: dict[float, list[PathFit]] = {}
 
-    def continued(self, fits: Sequence[Fit], penalty: float, tol: float) -> Fit:
+    def continued(self, fits: Sequence[PathFit], penalty: float, tol: float) -> PathFit:
         """A fit of every fold that goes on from those of the last penalties."""
         before = [self._parts[fit.point.penalty] for fit in fits]
         return self._judged(
@@ -323,26 +336,26 @@ class Folds:
             ],
         )
 
-    def fitted(self, start: Point, penalty: float, tol: float) -> Fit:
+    def fitted(self, start: SolverPoint, penalty: float, tol: float) -> PathFit:
         """A fit of every fold from those of another penalty."""
         parts = zip(self.paths, self._parts[start.penalty], strict=True)
         return self._judged(
             penalty, [path.fitted(part.point, self._penalty(path, penalty), tol) for path, part in parts]
         )
 
-    def key(self, fit: Fit) -> tuple[float, ...]:
+    def key(self, fit: PathFit) -> tuple[float, ...]:
         return self.whole.key(fit)
 
     def _penalty(self, path: RegularisationPath, penalty: float) -> float:
         return penalty * path.c_times_penalty / self.whole.c_times_penalty
 
-    def _judged(self, penalty: float, parts: list[Fit]) -> Fit:
+    def _judged(self, penalty: float, parts: list[PathFit]) -> PathFit:
         self._parts[penalty] = parts
         logits = torch.cat([part.logits for part in parts if part.logits is not None])
         error, loss = self.validation.judged(logits)
         records = [part.record for part in parts]
         nothing = logits[:0]
-        point = Point(
+        point = SolverPoint(
             penalty=penalty, parameters=nothing, logits=nothing, objective=max(record.objective for record in records)
         )
         record = replace(
@@ -353,10 +366,10 @@ class Folds:
             validation_error_percent=error,
             validation_log_loss=loss,
         )
-        return Fit(point, None, logits, record)
+        return PathFit(point, None, logits, record)
 
 
-AnyPath = RegularisationPath | Folds
+AnyPath = RegularisationPath | FoldPaths
 
 
 def is_settled(path: AnyPath, error: float) -> bool:
@@ -374,37 +387,37 @@ _PATIENCE = {"log_loss": 1, "error": 2}  # fits without a better one that end th
 
 
 @dataclass(slots=True, eq=False)
-class Located:
+class LocatedPenalty:
     """The best penalty of a walk, before it is fitted to the end."""
 
-    best: Fit  # of the walk
+    best: PathFit  # of the walk
     penalty: float  # best by interpolation
-    start: Point  # of its fit
+    start: SolverPoint  # of its fit
     key: tuple[float, ...]  # what is expected of it
 
 
-def searched(path: RegularisationPath, most: int) -> Fit:
+def search_path(path: RegularisationPath, most: int) -> PathFit:
     """The fit under the best penalty, by at most so many fits (three at least)."""
-    return finished(path, located(path, most))
+    return finish_fit(path, locate_penalty(path, most))
 
 
-def located(path: AnyPath, most: int, penalties: Sequence[float] = ()) -> Located:
+def locate_penalty(path: AnyPath, most: int, penalties: Sequence[float] = ()) -> LocatedPenalty:
     """The best penalty of a path, of those named from strong to weak, or by a search of one fit less than ``most``."""
     if path.problem.z.shape[1] == 1:  # features that tell nothing: every penalty gives the same
         penalties = penalties[:1] or [1.0]
     if penalties:
-        along: list[Fit] = []
+        along: list[PathFit] = []
         for penalty in penalties:
             along.append(path.continued(along[-2:], penalty, path.loose))
         fit = min(along, key=path.key)
-        return Located(fit, fit.point.penalty, fit.point, path.key(fit))
+        return LocatedPenalty(fit, fit.point.penalty, fit.point, path.key(fit))
     fits = _walked(path, most)
     best = min(range(len(fits)), key=lambda place: path.key(fits[place]))
     penalty, start, key = _between(path, fits, best)
-    return Located(fits[best], penalty, start, key)
+    return LocatedPenalty(fits[best], penalty, start, key)
 
 
-def finished(path: RegularisationPath, found: Located) -> Fit:
+def finish_fit(path: RegularisationPath, found: LocatedPenalty) -> PathFit:
     """The fit that was located, to its end."""
     final = path.fitted(found.start, found.penalty, path.tol)
     if _promised_more(path, found.best, final):
@@ -413,13 +426,13 @@ def finished(path: RegularisationPath, found: Located) -> Fit:
     return final
 
 
-def _walked(path: AnyPath, most: int) -> list[Fit]:
+def _walked(path: AnyPath, most: int) -> list[PathFit]:
     """Fits from strong to weak, of which the best is not at an end unless there are no more."""
     spectrum = path.problem.spectrum[:-1]
     largest = float(spectrum.max())
     penalty = largest / path.problem.n_classes
     half_seen = float(spectrum.median()) / path.problem.n_classes
-    fits: list[Fit] = []
+    fits: list[PathFit] = []
     best, since_best = 0, 0
     while len(fits) < max(most - 2, 1):
         may_end = not fits or (penalty * STEP <= half_seen and _beats_guessing(path, fits[best]))
@@ -444,7 +457,7 @@ def _walked(path: AnyPath, most: int) -> list[Fit]:
     return fits
 
 
-def _beats_guessing(path: AnyPath, fit: Fit) -> bool:
+def _beats_guessing(path: AnyPath, fit: PathFit) -> bool:
     """Whether its validation error is below that of the most frequent class."""
     if path.validation is None:
         return True
@@ -453,7 +466,7 @@ def _beats_guessing(path: AnyPath, fit: Fit) -> bool:
     return fit.record.validation_error_percent < 100.0 * (1.0 - most / len(path.validation.y))
 
 
-def _between(path: AnyPath, fits: Sequence[Fit], best: int) -> tuple[float, Point, tuple[float, ...]]:
+def _between(path: AnyPath, fits: Sequence[PathFit], best: int) -> tuple[float, SolverPoint, tuple[float, ...]]:
     """The best penalty between the best fit and its neighbours by interpolation, the point to begin with, its key."""
     if path.validation is None or not 0 < best < len(fits) - 1:
         return fits[best].point.penalty, fits[best].point, path.key(fits[best])
@@ -468,21 +481,21 @@ def _between(path: AnyPath, fits: Sequence[Fit], best: int) -> tuple[float, Poin
 
     def key(number: int) -> tuple[float, ...]:
         judged = [fit.logits for fit in three if fit.logits is not None]
-        error, loss = path.validation.judged(interpolated(judged, places, between[number]))  # type: ignore[union-attr]
-        return choice_key(path.select, error, loss, -math.exp(between[number]))
+        error, loss = path.validation.judged(interpolate_parabola(judged, places, between[number]))  # type: ignore[union-attr]
+        return make_choice_key(path.select, error, loss, -math.exp(between[number]))
 
     if path.select == "log_loss":  # smooth along the path
-        number = lowest_from(_N_BETWEEN, len(between), key)
+        number = find_lowest_index(_N_BETWEEN, len(between), key)
     else:
         number = min(range(len(between)), key=key)
     chosen = between[number]
-    parameters = interpolated([fit.point.parameters for fit in three], places, chosen)
-    logits = interpolated([fit.point.logits for fit in three], places, chosen)
-    start = Point(penalty=math.exp(chosen), parameters=parameters, logits=logits)
+    parameters = interpolate_parabola([fit.point.parameters for fit in three], places, chosen)
+    logits = interpolate_parabola([fit.point.logits for fit in three], places, chosen)
+    start = SolverPoint(penalty=math.exp(chosen), parameters=parameters, logits=logits)
     return start.penalty, start, key(number)
 
 
-def _promised_more(path: RegularisationPath, loose: Fit, final: Fit) -> bool:
+def _promised_more(path: RegularisationPath, loose: PathFit, final: PathFit) -> bool:
     """Whether a fit that stopped early was so much better than the final one that it is fitted to the end, too."""
     if loose.point.penalty == final.point.penalty:
         return False

@@ -25,11 +25,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..optional import requires_extra
+from ..optional import require_extra
 from .arrays import BLOCK_ROWS, Array
-from .eigen import eigh, svd
+from .eigen import compute_eigh, compute_svd
 
-with requires_extra("evaluate", needed_for="A probe"):
+with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from torch import Tensor
@@ -54,7 +54,7 @@ class Basis:
         """Features (n, dim) as coordinates (n, rank + 1), the last of them 1 for the intercept."""
         out = torch.ones(len(x), self.axes.shape[1] + 1, dtype=self.axes.dtype, device=self.axes.device)
         for start in range(0, len(x), BLOCK_ROWS):
-            rows = centred_and_scaled(x[start : start + BLOCK_ROWS], self.mean, self.scale, self.axes)
+            rows = centre_and_scale(x[start : start + BLOCK_ROWS], self.mean, self.scale, self.axes)
             out[start : start + len(rows), :-1] = rows @ self.axes
         return out
 
@@ -68,7 +68,7 @@ class Basis:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Problem:
+class LogisticProblem:
     """The training images in a basis: their logits, their loss and its gradient."""
 
     z: Tensor  # (n, rank + 1), the last column ones
@@ -126,7 +126,7 @@ class Problem:
         out, place = residuals[some], self.place[some] - some.start * self.n_classes
         flat = out.view(-1)
         right = logits[some].view(-1)[place]
-        losses = cross_entropies(logits[some], right, out)
+        losses = compute_cross_entropies(logits[some], right, out)
         sure = flat[place] > 0.5
         flat[place] = 0.0
         missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
@@ -152,7 +152,7 @@ class Certificate:
     gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
 
 
-class Exact:
+class Float64Problem:
     """The problem in the features as they were given, in float64, a block of images at a time."""
 
     def __init__(self, x: Array, y: Tensor, *, n_classes: int, basis: Basis) -> None:
@@ -203,8 +203,8 @@ class Exact:
         weights[:, :-1] = self._summed(weights).gradient[:, :-1] / -penalty
         return weights
 
-    def problem(self) -> tuple[Basis, Problem]:
-        return problem_of(
+    def problem(self) -> tuple[Basis, LogisticProblem]:
+        return build_problem(
             self.x,
             self.y.cpu().numpy(),
             n_classes=self.n_classes,
@@ -213,26 +213,26 @@ class Exact:
             centre=(self.mean.cpu(), self.scale),  # penalties are of this scale
         )
 
-    def _summed(self, weights: Tensor) -> _Summed:
+    def _summed(self, weights: Tensor) -> _LossSums:
         self.products += 2
         k = self.n_classes
         loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
         step = max(1, _FLOAT64_NUMBERS_AT_A_TIME // (self.x.shape[1] + k))
         for start in range(0, len(self.y), step):
             some = slice(start, start + step)
-            rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
+            rows = centre_and_scale(self.x[some], self.mean, self.scale, weights)
             z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
-            part = Problem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
+            part = LogisticProblem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
             more, residuals = part.loss(part.logits(weights))
             loss += more
             gradient += part.pulled(residuals)
             residuals.view(-1)[part.place] += 1.0
             together += residuals.T @ residuals
-        return _Summed(loss, gradient, together)
+        return _LossSums(loss, gradient, together)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Summed:
+class _LossSums:
     """Sums over all images."""
 
     loss: float
@@ -240,7 +240,7 @@ class _Summed:
     together: Tensor  # (n_classes, n_classes), products of the probabilities of two classes
 
 
-def _newton_step(sums: _Summed) -> Tensor:
+def _newton_step(sums: _LossSums) -> Tensor:
     """Newton's step of the intercepts (n_classes,).
 
     The second derivative is minus the products of probabilities, with a diagonal that makes rows sum to 0.
@@ -253,7 +253,7 @@ def _newton_step(sums: _Summed) -> Tensor:
     return step
 
 
-def cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+def compute_cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
     """Cross-entropy of every row, in float64; ``right`` is its logit of the right class, ``out`` takes the softmax.
 
     A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that of
@@ -264,7 +264,7 @@ def cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) ->
     return largest.double() - right.double() - top.double().log()
 
 
-def centre_of(x: Array) -> tuple[Tensor, float]:
+def compute_centre(x: Array) -> tuple[Tensor, float]:
     """Means of the features, float64 (dim,), and the largest distance from them; 1 where no feature changes."""
     mean = np.mean(x, axis=0, dtype=np.float64)
     scale = float(np.maximum(np.abs(x.max(axis=0) - mean), np.abs(x.min(axis=0) - mean)).max()) or 1.0
@@ -273,7 +273,7 @@ def centre_of(x: Array) -> tuple[Tensor, float]:
     return torch.from_numpy(mean), scale
 
 
-def problem_of(
+def build_problem(
     x: Array,
     y: Array,
     *,
@@ -281,25 +281,25 @@ def problem_of(
     dtype: torch.dtype,
     device: torch.device,
     centre: tuple[Tensor, float] | None = None,
-) -> tuple[Basis, Problem]:
-    """The basis of features (n, dim) and the problem in it; ``centre`` is by default that of :func:`centre_of`.
+) -> tuple[Basis, LogisticProblem]:
+    """The basis of features (n, dim) and the problem in it; ``centre`` is by default that of :func:`compute_centre`.
 
     An eigenbasis of the features' Gram matrix is orthonormal whatever its rounding, and the spectrum is measured again
     in it; one that comes from the images' Gram matrix is divided by singular values. Both are found in float64.
     """
     n, dim = x.shape
-    mean, scale = centre or centre_of(x)
+    mean, scale = centre or compute_centre(x)
     like = torch.empty(0, dtype=dtype, device=device)
-    rows = centred_and_scaled(x, mean.to(device), scale, like)
+    rows = centre_and_scale(x, mean.to(device), scale, like)
     if n < dim and dtype == torch.float64:
-        left, values, right = svd(rows)
+        left, values, right = compute_svd(rows)
         used = values > values.max() * dim * torch.finfo(dtype).eps
         axes = right[used].T
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
         z[:, :-1] = left[:, used] * values[used]
     elif n < dim:
         tall = rows.double()
-        values, vectors = eigh(tall @ tall.T)
+        values, vectors = compute_eigh(tall @ tall.T)
         used = values > max(float(values[-1]), 0.0) * n * 1e-14
         values, vectors = values[used].flip(0), vectors[:, used].flip(1)
         axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
@@ -307,7 +307,7 @@ def problem_of(
         z[:, :-1] = vectors * values.sqrt()
     else:
         varying = torch.from_numpy(np.flatnonzero(x.max(axis=0) > x.min(axis=0))).to(device)  # others have no weight
-        vectors = eigh((rows.T @ rows)[varying][:, varying].double())[1]
+        vectors = compute_eigh((rows.T @ rows)[varying][:, varying].double())[1]
         axes = torch.zeros(dim, len(varying), dtype=dtype, device=device)
         axes[varying] = vectors.flip(1).to(dtype)
         z = torch.ones(n, len(varying) + 1, dtype=dtype, device=device)
@@ -321,10 +321,10 @@ def problem_of(
     spectrum = norms.square()
     labels = torch.as_tensor(y, dtype=torch.int64, device=device)
     basis = Basis(mean=mean.to(device), scale=scale, axes=axes.contiguous())
-    return basis, Problem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)
+    return basis, LogisticProblem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)
 
 
-def centred_and_scaled(x: Array, mean: Tensor, scale: float, like: Tensor) -> Tensor:
+def centre_and_scale(x: Array, mean: Tensor, scale: float, like: Tensor) -> Tensor:
     """Centred rows over the scale, computed in float64 if they are float64 or the scale is at the ends of float32."""
     if x.dtype != np.float64:
         x = np.ascontiguousarray(x, dtype=np.float32)
@@ -344,7 +344,7 @@ _MOST_LENGTHENING = 10.0
 class Preconditioner:
     """An approximate inverse of the Hessian, renewed from residuals now and then."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: LogisticProblem) -> None:
         self._problem = problem
         z, y, k = problem.z, problem.y, problem.n_classes
         counts = torch.bincount(y, minlength=k)
@@ -411,7 +411,7 @@ _LARGEST_SHARE = 1e30  # of a remembered step in a direction; float32 ends at 3e
 
 
 @dataclass(slots=True, eq=False)
-class _Pair:
+class _CurvaturePair:
     step: Tensor
     change: Tensor  # of the gradient, of loss and penalty together
     squared_length: float  # of the penalised columns
@@ -419,12 +419,12 @@ class _Pair:
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class CurvatureMemory:
     """The last steps and the change of the gradient along them. The loss's share holds under any other penalty too."""
 
     most: int = 6
     penalty: float = 0.0
-    pairs: list[_Pair] = field(default_factory=list)
+    pairs: list[_CurvaturePair] = field(default_factory=list)
 
     def move(self, penalty: float) -> None:
         """Converts the pairs to another penalty."""
@@ -437,12 +437,12 @@ class Memory:
 
     def remember(self, step: Tensor, change_of_loss: Tensor) -> None:
         """Adds a step (n_classes, rank + 1) and the change of the loss's gradient along it, which it may overwrite."""
-        squared_length = squared(step)
+        squared_length = compute_squared_norm(step)
         change = change_of_loss
         change[:, :-1].add_(step[:, :-1], alpha=self.penalty)
-        product = dot(step, change)
+        product = compute_dot(step, change)
         if product > 1e-12 * self.penalty * squared_length:
-            self.pairs.append(_Pair(step, change, squared_length, product))
+            self.pairs.append(_CurvaturePair(step, change, squared_length, product))
         del self.pairs[: -self.most]
 
     def direction(self, gradient: Tensor, preconditioner: Preconditioner) -> Tensor:
@@ -450,7 +450,7 @@ class Memory:
         rest = gradient.clone()
         shares = []
         for pair in reversed(self.pairs):
-            share = dot(pair.step, rest) / pair.product
+            share = compute_dot(pair.step, rest) / pair.product
             if not abs(share) < _LARGEST_SHARE:
                 return self._forgotten(gradient, preconditioner)
             rest.add_(pair.change, alpha=-share)
@@ -459,7 +459,7 @@ class Memory:
         if self.pairs:
             step.mul_(self._length(preconditioner))
         for pair, share in zip(self.pairs, reversed(shares), strict=True):
-            length = share - dot(pair.change, step) / pair.product
+            length = share - compute_dot(pair.change, step) / pair.product
             if not abs(length) < _LARGEST_SHARE:
                 return self._forgotten(gradient, preconditioner)
             step.add_(pair.step, alpha=length)
@@ -477,18 +477,18 @@ class Memory:
         that are settled; without this the line search would have to cut every direction.
         """
         pair = self.pairs[-1]
-        promised = dot(pair.change, preconditioner.applied(pair.change))
+        promised = compute_dot(pair.change, preconditioner.applied(pair.change))
         if not promised > 0.0:  # so small that its square is nothing
             return 1.0
         return min(max(pair.product / promised, 1.0 / _MOST_LENGTHENING), _MOST_LENGTHENING)
 
 
-def dot(a: Tensor, b: Tensor) -> float:
+def compute_dot(a: Tensor, b: Tensor) -> float:
     """Inner product of two arrays of one shape."""
     return float(torch.dot(a.reshape(-1), b.reshape(-1)))
 
 
-def squared(parameters: Tensor) -> float:
+def compute_squared_norm(parameters: Tensor) -> float:
     """Squared length of the penalised columns (all but the last), rows added up in float64."""
     return float(torch.linalg.vector_norm(parameters[:, :-1], dim=1).double().square().sum())
 
@@ -506,7 +506,7 @@ _SMALL_HESSIAN = 1 << 10, 1 << 23  # parameters, and parameters times images
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Point:
+class SolverPoint:
     """Where a solver is, or where it ended."""
 
     penalty: float
@@ -522,36 +522,36 @@ class Point:
     weights: Tensor | None = None  # float64 (n_classes, dim + 1), of the scaled features, if float64 found them
 
 
-class Solver:
+class LogisticSolver:
     """Solves one problem under one penalty after the other, reusing what it has learnt of the curvature."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: LogisticProblem) -> None:
         self.problem = problem
         self.preconditioner = Preconditioner(problem)
-        self.memory = Memory()
-        self._space: _Space | None = None
+        self.memory = CurvatureMemory()
+        self._space: _Workspace | None = None
         size = problem.n_classes * problem.z.shape[1]
         self._is_small = size <= _SMALL_HESSIAN[0] and size * problem.n <= _SMALL_HESSIAN[1]
         self.is_hard = False  # small, and a fit took many iterations: Newton's steps from then on, in float64
 
-    def cold(self, penalty: float) -> Point:
+    def cold(self, penalty: float) -> SolverPoint:
         """A start with weights 0 and the log frequencies as intercepts."""
         parameters = self.problem.start()
         logits = parameters[:, -1].expand(self.problem.n, -1).contiguous()
-        return Point(penalty=penalty, parameters=parameters, logits=logits)
+        return SolverPoint(penalty=penalty, parameters=parameters, logits=logits)
 
-    def at(self, parameters: Tensor, penalty: float) -> Point:
-        return Point(penalty=penalty, parameters=parameters, logits=self.problem.logits(parameters))
+    def at(self, parameters: Tensor, penalty: float) -> SolverPoint:
+        return SolverPoint(penalty=penalty, parameters=parameters, logits=self.problem.logits(parameters))
 
     def minimise(
         self,
-        start: Point,
+        start: SolverPoint,
         penalty: float,
         *,
         tol: float,
         max_iterations: int,
         along: tuple[Tensor, Tensor] | None = None,
-    ) -> Point:
+    ) -> SolverPoint:
         """Minimises loss + penalty / 2 |weights|^2 from ``start``, which is not changed, until ``gap`` is at most
         ``tol``.
 
@@ -562,9 +562,9 @@ class Solver:
         parameters, logits, gradient = start.parameters, start.logits, start.gradient
         ridge = torch.full_like(problem.spectrum, penalty)
         ridge[-1] = 0.0
-        space = self._space = self._space or _Space(*(torch.empty_like(logits) for _ in range(4)))
+        space = self._space = self._space or _Workspace(*(torch.empty_like(logits) for _ in range(4)))
         loss, residuals = problem.loss(logits, out=space.before)
-        weight = squared(parameters)
+        weight = compute_squared_norm(parameters)
         if gradient is None:
             gradient = problem.pulled(residuals)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
@@ -592,7 +592,7 @@ class Solver:
                 newton = self._newton_step(full, residuals, ridge) if self.is_hard else None
                 step = memory.direction(full, self.preconditioner) if newton is None else newton
                 move = None
-            slope = dot(full, step)
+            slope = compute_dot(full, step)
             if slope >= 0.0:
                 if move is not None:
                     continue
@@ -604,7 +604,9 @@ class Solver:
             if move is None:
                 move = problem.logits(step, out=space.move)
             # A length along it, without a further product
-            line = _Line(loss, objective, slope, slope - dot(gradient, step), penalty * squared(step))
+            line = _LineObjective(
+                loss, objective, slope, slope - compute_dot(gradient, step), penalty * compute_squared_norm(step)
+            )
             length, loss = self._searched(line, logits, move, space)
             if length == 0.0:
                 stalled = True
@@ -616,13 +618,13 @@ class Solver:
             parameters = parameters + step
             before, gradient = gradient, problem.pulled(space.residuals)
             memory.remember(step, gradient - before)
-            weight = squared(parameters)
+            weight = compute_squared_norm(parameters)
             spare = logits if iterations else torch.empty_like(logits)  # the first logits are the caller's
             logits, space.logits = space.logits, spare
             residuals, space.residuals = space.residuals, residuals
             space.before = residuals
             iterations += 1
-        return Point(
+        return SolverPoint(
             penalty=penalty,
             parameters=parameters,
             logits=logits,
@@ -655,13 +657,13 @@ class Solver:
 
     def _gap(self, full: Tensor, penalty: float) -> tuple[float, float]:
         """Bound of the objective's excess, and the gradient's norm; the intercepts count by their curvature."""
-        weights = squared(full)
+        weights = compute_squared_norm(full)
         intercepts = full[:, -1].double().square()
         curvature = self.problem.n * self.preconditioner.bulk.double()
         left = weights / (2.0 * penalty) + float((intercepts / (2.0 * curvature)).sum())
         return left, (weights + float(intercepts.sum())) ** 0.5
 
-    def _searched(self, line: _Line, logits: Tensor, move: Tensor, space: _Space) -> tuple[float, float]:
+    def _searched(self, line: _LineObjective, logits: Tensor, move: Tensor, space: _Workspace) -> tuple[float, float]:
         """A good length along a direction, by parabolas through the slope and tried lengths, and the loss there.
 
         ``space`` holds the logits and residuals there; the length is 0 if no better place was found.
@@ -688,7 +690,7 @@ class Solver:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Line:
+class _LineObjective:
     """The objective along a direction, apart from the loss, which the logits give."""
 
     loss: float
@@ -702,7 +704,7 @@ class _Line:
 
 
 @dataclass(slots=True, eq=False)
-class _Space:
+class _Workspace:
     """Tables (n, n_classes) that iterations and fits reuse, for new pages cost more than sums.
 
     None of them is part of a point that was returned.

@@ -27,14 +27,14 @@ from zipfile import BadZipFile
 
 from ..datasets.images import has_copies
 from ..datasets.subsets import balanced, fraction, held_out
-from ..errors import DataError, QueryError, counted
+from ..errors import DataError, QueryError, format_count
 from ..features import Features, require_comparable
-from ..files import replaced
-from ..optional import requires_extra
-from .arrays import chosen_rows, find_extreme, not_finite
-from .bootstrap import N_DRAWS, Interval, error_draws, error_interval, interval, outcomes_of
+from ..files import replace_file
+from ..optional import require_extra
+from .arrays import find_extreme, find_non_finite_row, select_rows
+from .bootstrap import N_DRAWS, Interval, build_outcome_table, compute_error_interval, compute_interval, resample_errors
 
-with requires_extra("evaluate", needed_for="Measuring an encoder"):
+with require_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LabelSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
+class TuningSplit:
     """Rows of the training set, sorted: those a probe is trained on, and those its settings are chosen on."""
 
     train: Indices
@@ -112,7 +112,7 @@ def label_setting(name: str) -> LabelSetting:
     )
 
 
-def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) -> Division:
+def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) -> TuningSplit:
     """The rows that a probe is trained on in a setting, and those that its settings are chosen on.
 
     ``n_test`` is the number of test images, which the tuning rows mirror; ``seed`` is of both draws, and gives the same
@@ -129,18 +129,18 @@ def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) ->
         outside = outside[~np.isin(joined[outside], joined[rows])]
     available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
     if available >= min(n_test, math.ceil(TUNING_SHARE * len(rows))):
-        tuning = rows_held_out(train, outside, n=min(n_test, available), seed=seed)
-        return Division(train=rows, tuning=tuning, refits=False)
+        tuning = select_tuning_rows(train, outside, n=min(n_test, available), seed=seed)
+        return TuningSplit(train=rows, tuning=tuning, refits=False)
     return divide_own(train, rows, n_test=n_test, seed=seed)
 
 
-def divide_own(train: Features, rows: Indices, *, n_test: int, seed: int) -> Division:
+def divide_own(train: Features, rows: Indices, *, n_test: int, seed: int) -> TuningSplit:
     """A division whose tuning rows are some of the training rows."""
     n = min(n_test, math.ceil(TUNING_SHARE * len(rows)))
-    return Division(train=rows, tuning=rows_held_out(train, rows, n=n, seed=seed), refits=True)
+    return TuningSplit(train=rows, tuning=select_tuning_rows(train, rows, n=n, seed=seed), refits=True)
 
 
-def rows_held_out(train: Features, rows: Indices, *, n: int, seed: int) -> Indices:
+def select_tuning_rows(train: Features, rows: Indices, *, n: int, seed: int) -> Indices:
     """``n`` of some rows, sorted, as classes have shares; each class keeps one, and copies and groups are together."""
     contents, groups = (None if hashes is None else hashes[rows] for hashes in (train.contents, train.groups))
     drawn = held_out(train.y[rows], n, seed=seed, classes=train.classes, contents=contents, groups=groups)
@@ -167,7 +167,7 @@ class TunedProbe(Protocol):
         """Labels, shape (n,)."""
 
 
-def cross_validates(probe: TunedProbe, *, n_tuning: int, n_train: int) -> bool:
+def needs_cross_validation(probe: TunedProbe, *, n_tuning: int, n_train: int) -> bool:
     """Whether a probe chooses by cross-validation on its labels, because the tuning rows are too few."""
     return bool(getattr(probe, "folds", 0)) and n_tuning < min(FEWEST_TUNING, n_train)
 
@@ -198,7 +198,7 @@ def run_probe(
     probe: TunedProbe,
     train: Features,
     evaluation: Features,
-    division: Division,
+    division: TuningSplit,
     *,
     split: str,
     seed: int,
@@ -227,7 +227,7 @@ def run_probe(
         if getattr(probe, "folder", "") is None:  # of a long fit, which goes on from its state
             probe.folder = cache.state_folder(key)  # type: ignore[attr-defined]
     trained, report = fit_probe(probe, train, division, cache=cache)
-    correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
+    correct = np.asarray(trained.predict(select_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
         setting=setting,
         split=split,
@@ -250,7 +250,7 @@ def run_probe(
 
 
 def fit_probe(
-    probe: TunedProbe, train: Features, division: Division, *, cache: ProbeCache | None = None
+    probe: TunedProbe, train: Features, division: TuningSplit, *, cache: ProbeCache | None = None
 ) -> tuple[Any, dict[str, Any]]:
     """The probe tuned and trained by a division, and its report; that of all rows is cached."""
     if cache is None or len(division.train) < len(train.y):
@@ -263,16 +263,16 @@ def fit_probe(
     return trained, report
 
 
-def _hashes(probe: TunedProbe, division: Division) -> dict[str, str]:
+def _hashes(probe: TunedProbe, division: TuningSplit) -> dict[str, str]:
     """Of the rows that decide a fit."""
     rows = {"train": _hash(division.train)}
     return rows if _chooses_alone(probe, division) else {**rows, "tuning": _hash(division.tuning)}
 
 
-def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[TunedProbe, dict[str, Any]]:
+def _trained(probe: TunedProbe, train: Features, division: TuningSplit) -> tuple[TunedProbe, dict[str, Any]]:
     """The probe to be evaluated, and its report, with that of the choice in "choice"."""
-    x, y = chosen_rows(train.x, division.train), train.y[division.train]
-    x_val, y_val = chosen_rows(train.x, division.tuning), train.y[division.tuning]
+    x, y = select_rows(train.x, division.train), train.y[division.train]
+    x_val, y_val = select_rows(train.x, division.tuning), train.y[division.tuning]
     if _chooses_alone(probe, division):
         joined = train.together
         if joined is not None and "groups" in signature(probe.fit).parameters:
@@ -283,16 +283,16 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
     if not division.refits:
         probe.fit(x, y, x_val=x_val, y_val=y_val)
         return probe, dict(probe.report_)
-    probe.fit(chosen_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
+    probe.fit(select_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
     choice = dict(probe.report_)
     if hasattr(probe, "refit"):
         probe.refit(x, y)
         return probe, dict(probe.report_) | {"choice": choice}
-    again = retrained(probe, choice, x, y)
+    again = retrain_probe(probe, choice, x, y)
     return again, dict(again.report_) | {"choice": choice}
 
 
-def retrained(probe: Any, choice: dict[str, Any], x: Any, y: Any) -> Any:
+def retrain_probe(probe: Any, choice: dict[str, Any], x: Any, y: Any) -> Any:
     """A probe of the same settings, fitted to all rows at the C, and the preparation, that a report has."""
     chosen = {"C": choice["C"]}
     if "preparation" in choice:
@@ -300,9 +300,9 @@ def retrained(probe: Any, choice: dict[str, Any], x: Any, y: Any) -> Any:
     return type(probe)(**{**probe.get_params(), **chosen}).fit(x, y)
 
 
-def _chooses_alone(probe: TunedProbe, division: Division) -> bool:
+def _chooses_alone(probe: TunedProbe, division: TuningSplit) -> bool:
     """Whether the probe gets no tuning rows, and makes its choice on its training rows by itself."""
-    if cross_validates(probe, n_tuning=len(division.tuning), n_train=len(division.train)):
+    if needs_cross_validation(probe, n_tuning=len(division.tuning), n_train=len(division.train)):
         return True
     return division.refits and not _can_refit(probe)
 
@@ -392,11 +392,11 @@ def measure_seeds(
     runs = tuple(
         measure(train, test, setting, seed=seed + i, probe=probe, cache=cache, is_checked=True) for i in range(n_seeds)
     )
-    error = mean_error(runs, n_bootstrap=n_bootstrap, seed=seed, groups=test.groups)
+    error = compute_mean_error(runs, n_bootstrap=n_bootstrap, seed=seed, groups=test.groups)
     return SettingResult(setting=setting, error=error, runs=runs)
 
 
-def mean_error(
+def compute_mean_error(
     runs: Sequence[ProbeRun],
     *,
     n_bootstrap: int = N_DRAWS,
@@ -408,10 +408,10 @@ def mean_error(
     With ``groups`` (n_evaluated,) of these images, the interval is over groups.
     """
     if len(runs) == 1:
-        return error_interval(~runs[0].correct, groups=groups)
-    wrong = outcomes_of(len(runs[0].correct), [(None, run.correct) for run in runs])
-    draws = error_draws(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed, groups=groups)
-    return interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])
+        return compute_error_interval(~runs[0].correct, groups=groups)
+    wrong = build_outcome_table(len(runs[0].correct), [(None, run.correct) for run in runs])
+    draws = resample_errors(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed, groups=groups)
+    return compute_interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])
 
 
 def check_pair(train: Features, test: Features, *, numbers: bool = False) -> None:
@@ -444,12 +444,13 @@ def check_pair(train: Features, test: Features, *, numbers: bool = False) -> Non
     has_classes = not train.tags and not numbers  # a combination of tags may be new, and so may a number
     if unknown.size and has_classes:
         raise DataError(
-            f"{counted(int((test.y == unknown[0]).sum()), 'test image has', 'test images have')} the label "
-            f"{named_class(test, unknown[0])}, which no training image has; expected every class in both sets."
+            f"{format_count(int((test.y == unknown[0]).sum()), 'test image has', 'test images have')} the label "
+            f"{format_class_label(test, unknown[0])}, which no training image has; expected every class in both sets."
         )
     if len(np.unique(train.y)) < 2:
         raise DataError(
-            f"All {len(train.y):,} training images have the label {named_class(train, train.y[0])}; expected at least "
+            f"All {len(train.y):,} training images have the label {format_class_label(train, train.y[0])}; expected "
+            "at least "
             "two classes."
         )
 
@@ -462,19 +463,21 @@ def check_features(features: Features) -> None:
     unlabelled = np.flatnonzero(features.y < 0)
     if unlabelled.size:
         raise DataError(
-            f"{counted(unlabelled.size, 'image')} {where} {'has' if unlabelled.size == 1 else 'have'} no label, the "
-            f"first is the image {named_image(features, unlabelled[0])}; expected a label for each."
+            f"{format_count(unlabelled.size, 'image')} {where} {'has' if unlabelled.size == 1 else 'have'} no label, "
+            "the "
+            f"first is the image {format_image_name(features, unlabelled[0])}; expected a label for each."
         )
-    bad = not_finite(features.x)
+    bad = find_non_finite_row(features.x)
     if bad is not None:
         raise DataError(
-            f"The image {named_image(features, bad)} {where} has features that are not finite under "
+            f"The image {format_image_name(features, bad)} {where} has features that are not finite under "
             f"{features.origin.encoder!r}; check the image and the weights, then compute the features again."
         )
     if extreme := find_extreme(features.x):
         row, column = extreme
         raise DataError(
-            f"The image {named_image(features, row)} {where}, row {row}, has {features.x[row][column]:.3g} in column "
+            f"The image {format_image_name(features, row)} {where}, row {row}, has {features.x[row][column]:.3g} in "
+            "column "
             f"{column} under {features.origin.encoder!r}, so far from others that they would have no digits left; "
             "check the image and the weights, then compute the features again."
         )
@@ -486,13 +489,13 @@ def check_count(n: int, *, what: str, fewest: int = 1) -> None:
         raise QueryError(f"Asked for {n} {what}; expected at least {fewest}.")
 
 
-def named_class(features: Features, label: Any) -> str:
+def format_class_label(features: Features, label: Any) -> str:
     """A label for an error message: its class name where it has one."""
     known = 0 <= int(label) < len(features.classes)
     return repr(features.classes[int(label)]) if known else str(int(label))
 
 
-def named_image(features: Features, row: Any) -> str:
+def format_image_name(features: Features, row: Any) -> str:
     """An image for an error message: its name where it has one, else its row."""
     return repr(features.names[int(row)]) if len(features.names) else f"of row {int(row)}"
 
@@ -546,7 +549,7 @@ class ProbeCache:
         }
         path = self._path(key)
         try:
-            with replaced(path) as file:
+            with replace_file(path) as file:
                 file.write(json.dumps(fields).encode())
             if self.state_folder(key).is_dir():  # of a fit that has ended
                 shutil.rmtree(self.state_folder(key))
@@ -570,7 +573,7 @@ class ProbeCache:
         """Writes what a fitted probe predicts with, if it says so; without room for it the probe is trained again."""
         if hasattr(probe, "adopt_fit"):
             try:
-                with replaced(self._fit_path(probe, train, rows)) as file:
+                with replace_file(self._fit_path(probe, train, rows)) as file:
                     np.savez(file, report=json.dumps(report), **probe.fitted_arrays())
             except OSError as error:
                 self.problems.append(f"A probe could not be stored in {self.folder} ({error.strerror or error}).")

@@ -3,7 +3,7 @@
 As DINO's evaluation (Caron et al. 2021, Section 4.2, after Wu et al. 2018): similarity is the cosine of features,
 neither centred nor scaled otherwise, and each of the k nearest training images votes for its class with the weight
 exp(similarity / temperature). Features may lie on disk; they are read by blocks, and a block of queries passes over all
-of them (:class:`zoo.evaluation.nearest.Reference`).
+of them (:class:`zoo.evaluation.nearest_neighbours.CosineIndex`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import QueryError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .arrays import Array
-from .nearest import Reference, votes_of
-from .streamed_training import Labelled, labelled_sets, unlabelled
+from .nearest_neighbours import CosineIndex, compute_votes
+from .streamed_training import LabelledRows, check_labelled_sets, wrap_unlabelled_rows
 
-with requires_extra("evaluate", needed_for="Nearest neighbours"):
+with require_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -96,9 +96,9 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If an option is out of its range.
         """
         wanted = self._checked_options()
-        self.classes_, data, queries = labelled_sets(x, y, x_val, y_val, is_wide=True)
+        self.classes_, data, queries = check_labelled_sets(x, y, x_val, y_val, is_wide=True)
         self.n_features_in_ = data.dim
-        self._reference = Reference.of(data, device=self._device, block_bytes=self.block_bytes)
+        self._reference = CosineIndex.of(data, device=self._device, block_bytes=self.block_bytes)
         tried, notes = self._clipped(wanted, len(data))
         errors: dict[int, float] = {}
         on = None
@@ -160,14 +160,14 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _device(self) -> torch.device:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
-    def _queries(self, x: Any) -> Labelled:
+    def _queries(self, x: Any) -> LabelledRows:
         check_is_fitted(self)
-        queries = unlabelled(x, self.n_features_in_, type(self).__name__)
+        queries = wrap_unlabelled_rows(x, self.n_features_in_, type(self).__name__)
         queries.require_finite()
         return queries
 
     def _errors(
-        self, queries: Labelled, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
+        self, queries: LabelledRows, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
     ) -> dict[int, float]:
         """Error of each k in percent; ``apart`` has the groups of the queries and of the rows, which do not vote."""
         wrong, at = dict.fromkeys(tried, 0), dict.fromkeys(tried, 0)
@@ -177,7 +177,7 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {k: 100 * number / len(queries) for k, number in wrong.items()}
 
     def _votes(
-        self, queries: Labelled, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
+        self, queries: LabelledRows, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
     ) -> Iterator[tuple[int, Array]]:
         """For each block of queries and each k the votes, float64 (m, n_classes), the nearest neighbour's being 1."""
         wanted, at = max(tried), 0
@@ -195,4 +195,4 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = self._reference.data.y[neighbours]
             for k in tried:
                 voting = None if others is None else others[:, :k]
-                yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature, voting)
+                yield k, compute_votes(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature, voting)

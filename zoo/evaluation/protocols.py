@@ -3,7 +3,7 @@
 A protocol never changes, for an old number must keep its meaning. Another default, or another way of computing that
 moves a number by more than its tolerance explains, is a new protocol with the next number behind its name, beside the
 old one while the code still computes that; a test pins the digest of each. A user's options give a name by rule:
-:func:`protocol_named`.
+:func:`build_protocol`.
 """
 
 from __future__ import annotations
@@ -208,11 +208,11 @@ PROTOCOLS = {
 }
 
 
-def protocol_named(base: str, **changed: Any) -> Protocol:
+def build_protocol(base: str, **changed: Any) -> Protocol:
     """A protocol with other settings or rules, which are part of its name, in alphabetical order; ``base`` if none
     differs.
 
-    >>> protocol_named("zoo-nearest-neighbours-1", k=(20,), temperature=0.07).name
+    >>> build_protocol("zoo-nearest-neighbours-1", k=(20,), temperature=0.07).name
     'zoo-nearest-neighbours-1 (k=[20])'
     """
     if base not in PROTOCOLS:
@@ -232,7 +232,7 @@ def protocol_named(base: str, **changed: Any) -> Protocol:
     return _protocol(f"{base} ({options})", f"{protocol.meaning}; but with {options}", protocol.probe, settings, rules)
 
 
-def protocol_from(described: Mapping[str, Any]) -> Protocol:
+def restore_protocol(described: Mapping[str, Any]) -> Protocol:
     """The protocol that a provenance describes, by what :meth:`Protocol.as_dict` wrote, also through JSON.
 
     QueryError if its name stands for other options, or for none that are known.
@@ -244,7 +244,7 @@ def protocol_from(described: Mapping[str, Any]) -> Protocol:
     found = _protocol(name, "", str(described.get("probe")), settings, rules)
     given, base = settings | rules, PROTOCOLS.get(name.partition(" (")[0])
     usual = {} if base is None else {**base.settings, **base.rules}
-    known = protocol_named(
+    known = build_protocol(
         name.partition(" (")[0],
         **{
             option: value
@@ -259,7 +259,7 @@ def protocol_from(described: Mapping[str, Any]) -> Protocol:
     return known
 
 
-def protocols_table() -> str:
+def format_protocols_table() -> str:
     """Markdown table of the protocols, for ``results/README.md``."""
     rows = ["| protocol | meaning | options |", "|---|---|---|"]
     for protocol in PROTOCOLS.values():

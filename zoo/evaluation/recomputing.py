@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..datasets import ImageData, open_images
 from ..errors import QueryError, ZooError
-from ..results.merging import Found
-from ..results.recording import difference_of, images_behind
-from ..results.rows import measurement_of, row_of
-from ..results.values import Row, key_of
+from ..results.merging import LocatedRow
+from ..results.recording import compare_recorded, get_image_fingerprints
+from ..results.rows import convert_measurement, convert_row
+from ..results.values import Row, get_row_key
 from ..results.vocabulary import FEATURE_METRICS
 from .label_free.catalogue import OPTIONS
 from .label_free.catalogue import PROTOCOLS as METRIC_PROTOCOLS
-from .protocols import PROTOCOLS, protocol_from
+from .protocols import PROTOCOLS, restore_protocol
 
 if TYPE_CHECKING:
     from ..features import Features
-    from ..features.items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
 State = Literal["same", "other", "passed over"]
 Tell = Callable[[str], None]
@@ -39,10 +39,10 @@ BUILT_IN = ("digits", "shapes", "fashion-mnist")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recomputed:
+class RecomputedRow:
     """What measuring a row again gave."""
 
-    found: Found
+    found: LocatedRow
     state: State
     reason: str = ""  # in what it is another, or why it was passed over: a sentence
     row: Row | None = None  # as it was measured now; None if it was not
@@ -54,15 +54,15 @@ class Recomputed:
         return {"state": self.state, "place": self.found.place, "reason": self.reason, "row": then, "now": now}
 
 
-class _PassedOverError(Exception):
+class _SkippedError(Exception):
     """This row cannot be measured again here; the text says why."""
 
 
-class _OtherError(Exception):
+class _MismatchError(Exception):
     """What was recorded of a row is not what is found here; the text says in what."""
 
 
-def protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
+def find_protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
     """What is wrong with the settings that a row was measured by; "" if nothing is, None if nobody here can tell.
 
     They must be those that the name of its protocol stands for, down to the digest.
@@ -71,18 +71,18 @@ def protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
     told = settings if isinstance(settings, Mapping) else {}
     if base in PROTOCOLS:
         try:
-            name = protocol_from(told).name
+            name = restore_protocol(told).name
         except QueryError as error:
             return str(error)
         return "" if name == row.protocol else f"The protocol is {row.protocol!r}, and its settings are of {name!r}."
     if base in METRIC_PROTOCOLS.values():
         return _problem_of_metric(row, base, told)
     if base.startswith(_CURVES):
-        from .curves.recipe import TASKS, recipe_digest
+        from .curves.recipe import TASKS, hash_recipe
 
         report = provenance.get("report")
         task = TASKS.get(report.get("task", "")) if isinstance(report, Mapping) else None
-        wanted = None if task is None else recipe_digest(task)
+        wanted = None if task is None else hash_recipe(task)
         if wanted is not None and told.get("digest") == wanted:
             return ""
         return f"The settings of {row.protocol!r} have the digest {told.get('digest')!r}, expected {wanted!r}."
@@ -104,15 +104,15 @@ def _problem_of_metric(row: Row, base: str, told: Mapping[str, Any]) -> str:
 
 
 def recompute(
-    found: Sequence[Found],
+    found: Sequence[LocatedRow],
     *,
     sample: int,
     seed: int = 0,
     images: Mapping[str, str] | None = None,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     tell: Tell | None = None,
-) -> list[Recomputed]:
+) -> list[RecomputedRow]:
     """Measures a random sample of rows again.
 
     Rows are drawn one after the other until ``sample`` of them were measured, or none is left; those that cannot be
@@ -146,13 +146,13 @@ def recompute(
         raise QueryError(
             f"There are no rows of the data set {idle[0]!r}; expected one of {', '.join(sorted(datasets))}."
         )
-    drawn = sorted(found, key=lambda one: (key_of(one.row), one.place))
+    drawn = sorted(found, key=lambda one: (get_row_key(one.row), one.place))
     random.Random(seed).shuffle(drawn)
     first_seeds = _first_seeds(found)
-    done: list[Recomputed] = []
+    done: list[RecomputedRow] = []
     n_measured = 0
     with TemporaryDirectory(prefix="zoo-check-") as temporary:
-        measuring = _Again(given, root or Path(temporary), how, tell or (lambda text: None), first_seeds)
+        measuring = _RowRecomputer(given, root or Path(temporary), how, tell or (lambda text: None), first_seeds)
         for one in drawn:
             if n_measured == sample:
                 break
@@ -161,29 +161,29 @@ def recompute(
     return done
 
 
-def passed_over(done: Sequence[Recomputed]) -> dict[str, int]:
+def count_skipped_rows(done: Sequence[RecomputedRow]) -> dict[str, int]:
     """Why rows were passed over, and how many, the most frequent reason first."""
     return dict(Counter(one.reason for one in done if one.state == "passed over").most_common())
 
 
-def _first_seeds(found: Sequence[Found]) -> dict[tuple[str, ...], int]:
+def _first_seeds(found: Sequence[LocatedRow]) -> dict[tuple[str, ...], int]:
     """The smallest seed of the rows that differ in it only: that of the measurement, from which the others count."""
     first: dict[tuple[str, ...], int] = {}
     for one in found:
         if one.row.seed:
-            key = key_of(one.row._replace(seed="", n_train=""))
+            key = get_row_key(one.row._replace(seed="", n_train=""))
             first[key] = min(first.get(key, int(one.row.seed)), int(one.row.seed))
     return first
 
 
-class _Again:
+class _RowRecomputer:
     """Measures rows, with each data set opened once, and the features of one encoder on it computed once."""
 
     def __init__(
         self,
         images: Mapping[str, str],
         root: Path,
-        how: Featurising | None,
+        how: FeaturisingOptions | None,
         tell: Tell,
         first_seeds: Mapping[tuple[str, ...], int],
     ) -> None:
@@ -191,49 +191,49 @@ class _Again:
         self._data: dict[str, ImageData | str] = {}  # by source; a text says why there is none
         self._failed: dict[str, str] = {}  # by encoder, why its features cannot be had
 
-    def measured(self, one: Found) -> Recomputed:
+    def measured(self, one: LocatedRow) -> RecomputedRow:
         try:
             now = self._row(one)
-        except _OtherError as other:
-            return Recomputed(found=one, state="other", reason=str(other))
-        except (_PassedOverError, ZooError) as why:
-            return Recomputed(found=one, state="passed over", reason=str(why))
-        difference = difference_of(one.place, one.row, now)
+        except _MismatchError as other:
+            return RecomputedRow(found=one, state="other", reason=str(other))
+        except (_SkippedError, ZooError) as why:
+            return RecomputedRow(found=one, state="passed over", reason=str(why))
+        difference = compare_recorded(one.place, one.row, now)
         if difference is not None:
-            return Recomputed(found=one, state="other", reason=f"{difference.change}.", row=now)
+            return RecomputedRow(found=one, state="other", reason=f"{difference.change}.", row=now)
         if now.n_train != one.row.n_train:
             reason = f"The probe had {now.n_train} images now, and {one.row.n_train} are recorded."
-            return Recomputed(found=one, state="other", reason=reason, row=now)
-        return Recomputed(found=one, state="same", row=now)
+            return RecomputedRow(found=one, state="other", reason=reason, row=now)
+        return RecomputedRow(found=one, state="same", row=now)
 
-    def _row(self, one: Found) -> Row:
+    def _row(self, one: LocatedRow) -> Row:
         row, provenance = one.row, one.provenance
         if provenance is None:
-            raise _PassedOverError("It has no provenance.")
-        problem = protocol_problem(row, provenance)
+            raise _SkippedError("It has no provenance.")
+        problem = find_protocol_problem(row, provenance)
         if problem is None:
-            raise _PassedOverError(f"Nobody here knows the protocol {row.protocol!r}.")
+            raise _SkippedError(f"Nobody here knows the protocol {row.protocol!r}.")
         if problem:
-            raise _OtherError(problem)
+            raise _MismatchError(problem)
         is_probe = row.metric in _PROBES
         if not is_probe and row.metric not in FEATURE_METRICS:
-            raise _PassedOverError(f"Rows of {row.metric!r} are not measured again.")
+            raise _SkippedError(f"Rows of {row.metric!r} are not measured again.")
         precision = provenance.get("precision", "float32")
         if precision not in ("float32", "bfloat16", "float16"):
-            raise _PassedOverError(f"Its features are {precision}, which are not made again here.")
+            raise _SkippedError(f"Its features are {precision}, which are not made again here.")
         if row.encoder in self._failed:
-            raise _PassedOverError(self._failed[row.encoder])
+            raise _SkippedError(self._failed[row.encoder])
         if is_probe:
             _label_setting(row)
         data = self._data_of(one)
         self.tell(f"{row.encoder}: {row.metric} on {row.dataset}, {row.split}")
         return self._error(one, data, precision) if is_probe else self._metric(one, data, precision)
 
-    def _data_of(self, one: Found) -> ImageData:
+    def _data_of(self, one: LocatedRow) -> ImageData:
         """The images that a row was measured on."""
-        wanted = images_behind(one.provenance or {}).get("images")
+        wanted = get_image_fingerprints(one.provenance or {}).get("images")
         if not wanted:
-            raise _PassedOverError("Its provenance does not name its images by their hash.")
+            raise _SkippedError("Its provenance does not name its images by their hash.")
         name = one.row.dataset
         sources = [self.images[name]] if name in self.images else [name] if name in BUILT_IN else [*BUILT_IN]
         reasons = []
@@ -246,10 +246,8 @@ class _Again:
             else:
                 reasons.append(f"{source!r} has other images than {name!r} of this row.")
         if name not in self.images and name not in BUILT_IN:
-            raise _PassedOverError(
-                f"Where the images of {name!r} are is not known; say it with --images {name}=IMAGES."
-            )
-        raise _PassedOverError(reasons[0])
+            raise _SkippedError(f"Where the images of {name!r} are is not known; say it with --images {name}=IMAGES.")
+        raise _SkippedError(reasons[0])
 
     def _opened(self, source: str) -> ImageData | str:
         if source not in self._data:
@@ -259,12 +257,12 @@ class _Again:
                 self._data[source] = str(error)
         return self._data[source]
 
-    def _featurising(self, precision: str) -> Featurising:
-        from ..features.items import Featurising
+    def _featurising(self, precision: str) -> FeaturisingOptions:
+        from ..features.work_items import FeaturisingOptions
 
-        return replace(self.how or Featurising(), precision=precision)
+        return replace(self.how or FeaturisingOptions(), precision=precision)
 
-    def _features(self, one: Found, data: ImageData, precision: str) -> dict[str, Features]:
+    def _features(self, one: LocatedRow, data: ImageData, precision: str) -> dict[str, Features]:
         from .evaluating import featurise_data
 
         try:
@@ -273,42 +271,44 @@ class _Again:
             self._failed[one.row.encoder] = str(error)
             raise
 
-    def _error(self, one: Found, data: ImageData, precision: str) -> Row:
+    def _error(self, one: LocatedRow, data: ImageData, precision: str) -> Row:
         """The error of a probe, measured again."""
-        from .evaluating import probe_maker
-        from .measuring import mean_error, measure
+        from .evaluating import build_probe_maker
+        from .measuring import compute_mean_error, measure
 
         row = one.row
         if data.train.tags or data.train.groups is not None:
-            raise _PassedOverError("Its images have tags or groups, of which rows are not measured again.")
+            raise _SkippedError("Its images have tags or groups, of which rows are not measured again.")
         features = self._features(one, data, precision)
         train, test = features["train"], features["val"]
         _require_same(one, train.origin.weights_hash, train.origin.preprocess_hash, train.origin.code_version)
-        protocol = protocol_from((one.provenance or {})["settings"])
+        protocol = restore_protocol((one.provenance or {})["settings"])
         seed = int(row.seed or 0)
-        make = probe_maker(protocol, device=self.how.device if self.how else None, seed=self._first_seed(row, seed))
-        run = measure(train, test, _label_setting(row), seed=seed, probe=make)
-        error = mean_error((run,), groups=test.groups)
-        measured = replace(
-            measurement_of(row), n_train=run.n_train, value=error.value, ci_low=error.ci_low, ci_high=error.ci_high
+        make = build_probe_maker(
+            protocol, device=self.how.device if self.how else None, seed=self._first_seed(row, seed)
         )
-        return row_of(measured)
+        run = measure(train, test, _label_setting(row), seed=seed, probe=make)
+        error = compute_mean_error((run,), groups=test.groups)
+        measured = replace(
+            convert_row(row), n_train=run.n_train, value=error.value, ci_low=error.ci_low, ci_high=error.ci_high
+        )
+        return convert_measurement(measured)
 
     def _first_seed(self, row: Row, seed: int) -> int:
-        return self.first_seeds.get(key_of(row._replace(seed="", n_train="")), seed)
+        return self.first_seeds.get(get_row_key(row._replace(seed="", n_train="")), seed)
 
-    def _metric(self, one: Found, data: ImageData, precision: str) -> Row:
+    def _metric(self, one: LocatedRow, data: ImageData, precision: str) -> Row:
         """A metric of features, measured again."""
-        from .label_free.measuring import inputs_of, measure, rows_of_measured
+        from .label_free.measuring import compute_metric_inputs, make_metric_rows, measure
 
         row, needs = one.row, FEATURE_METRICS[one.row.metric].needs
         settings = (one.provenance or {})["settings"]
         if needs == "source and target":
-            raise _PassedOverError(f"{row.metric!r} transfers to a second data set, and is not measured again.")
+            raise _SkippedError(f"{row.metric!r} transfers to a second data set, and is not measured again.")
         if "augmentations=" in row.protocol:
-            raise _PassedOverError("Its views were augmented otherwise than the encoder was trained.")
+            raise _SkippedError("Its views were augmented otherwise than the encoder was trained.")
         try:
-            inputs = inputs_of(
+            inputs = compute_metric_inputs(
                 row.encoder,
                 data,
                 {needs},
@@ -321,19 +321,19 @@ class _Again:
                 [row.metric], inputs, seed=int(row.seed or 0), options={row.metric: dict(settings["options"])}
             )
         except (KeyError, TypeError) as error:
-            raise _OtherError(
+            raise _MismatchError(
                 f"Its settings are not those of a metric: {error!r} is missing or of another type."
             ) from error
         if measured.value is None:
-            raise _PassedOverError(measured.reason)
-        ((again, told),) = rows_of_measured([measured], inputs, source=row.source).items()
+            raise _SkippedError(measured.reason)
+        ((again, told),) = make_metric_rows([measured], inputs, source=row.source).items()
         _require_same(one, told["weights_hash"], told["preprocess_hash"], told["code_version"])
         if again.protocol != row.protocol or again.split != row.split:
-            raise _OtherError(
+            raise _MismatchError(
                 f"Its settings are of the protocol {again.protocol!r} on {again.split!r}, and it says {row.protocol!r} "
                 f"on {row.split!r}."
             )
-        return row_of(replace(again, dataset=row.dataset, date=row.date))
+        return convert_measurement(replace(again, dataset=row.dataset, date=row.date))
 
 
 def _label_setting(row: Row) -> Any:
@@ -345,11 +345,11 @@ def _label_setting(row: Row) -> Any:
     try:
         setting = label_setting(name)
     except QueryError:
-        raise _PassedOverError(f"Errors of {row.split!r} are of a decomposition, and are not measured again.") from None
+        raise _SkippedError(f"Errors of {row.split!r} are of a decomposition, and are not measured again.") from None
     return setting
 
 
-def _require_same(one: Found, weights: str, preprocess: str, code: str) -> None:
+def _require_same(one: LocatedRow, weights: str, preprocess: str, code: str) -> None:
     """Refuses to compare numbers of other weights, preprocessing or featurising code."""
     provenance = one.provenance or {}
     for what, now, then in (
@@ -357,6 +357,6 @@ def _require_same(one: Found, weights: str, preprocess: str, code: str) -> None:
         ("preprocessing", preprocess, provenance.get("preprocess_hash")),
     ):
         if now != then:
-            raise _OtherError(f"Its {what} have the hash {str(then)[:12]}, and those here {now[:12]}.")
+            raise _MismatchError(f"Its {what} have the hash {str(then)[:12]}, and those here {now[:12]}.")
     if code.rpartition(" ")[2] != str(provenance.get("code_version")).rpartition(" ")[2]:
-        raise _PassedOverError(f"It was measured by {provenance.get('code_version')}, and this is {code}.")
+        raise _SkippedError(f"It was measured by {provenance.get('code_version')}, and this is {code}.")

@@ -12,22 +12,22 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.images import Copies, SharedGroups, copies_of, get_numbers, shared_groups
+from ..datasets.images import CopyCounts, SharedGroups, count_copies, count_shared_groups, get_numbers
 from ..errors import DataError, QueryError
 from ..features import Features
-from ..optional import requires_extra
-from .arrays import finite_numbers
-from .bootstrap import N_DRAWS, Interval, interval, surplus_variances
+from ..optional import require_extra
+from .arrays import check_finite_numbers
+from .bootstrap import N_DRAWS, Interval, compute_interval, estimate_surplus_variances
 from .classification import draw_weights, number_groups
-from .evaluating import SOURCE, Request, Rows, Writing, list_settings
-from .keeping import Kept, describe
+from .evaluating import SOURCE, Request, Rows, RowTemplate, list_settings
 from .measuring import LabelSetting, check_count, check_pair
 from .protocols import PROTOCOLS, Protocol
+from .refit import RefittedProbe, describe
 from .saved_probes import make_probe
-from .transferability.components import Labelled
-from .transferability.leave_one_out import groups_of, ridge_of
+from .transferability.components import LabelledMatrix
+from .transferability.leave_one_out import fit_ridge, number_image_groups
 
-with requires_extra("evaluate", needed_for="Measuring an encoder"):
+with require_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -64,18 +64,18 @@ class RidgeProbe:
         Of one number alone it predicts that. DataError if there are fewer than 3 rows, one group, or a number that is
         not finite.
         """
-        rows, targets = np.asarray(x, np.float64), finite_numbers(y, name="The target", n_axes=1)[:, None]
+        rows, targets = np.asarray(x, np.float64), check_finite_numbers(y, name="The target", n_axes=1)[:, None]
         if len(rows) < _LEAST:
             raise DataError(f"A regression probe got {len(rows):,} images; expected at least {_LEAST}.")
         mean, scale = rows.mean(axis=0), rows.std(axis=0)
         scale[scale <= _ROUNDING * np.abs(rows).max(axis=0)] = np.inf  # a unit that does not change has no weight
         z = (rows - mean) / scale
         z -= z.mean(axis=0)
-        numbers, self.coef_ = groups_of(groups, len(rows)), np.zeros(rows.shape[1])
+        numbers, self.coef_ = number_image_groups(groups, len(rows)), np.zeros(rows.shape[1])
         self.left_out_, self.share_ = np.full(len(rows), targets.mean()), 1.0
         if z.any() and np.ptp(targets) > 0:
-            data = Labelled(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
-            found = ridge_of(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
+            data = LabelledMatrix(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
+            found = fit_ridge(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
             self.coef_, self.left_out_, self.share_ = found.weights[:, 0] / scale, found.left_out[:, 0], found.share
             r2 = 1 - float(np.square(targets - found.left_out).mean() / targets.var())
             self.report_ = {"alpha": found.share * float(np.square(z).sum()), "left_out_r2": r2}
@@ -88,7 +88,7 @@ class RidgeProbe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regression:
+class RegressionMetrics:
     """Metrics of predicted numbers: ``r2``, ``mean_absolute_error``, ``root_mean_squared_error``, ``spearman``."""
 
     n_images: int
@@ -109,7 +109,7 @@ class Regression:
 
 def compute_number_metrics(
     y: ArrayLike, predicted: ArrayLike, *, groups: ArrayLike | None = None, n_draws: int = N_DRAWS, seed: int = 0
-) -> Regression:
+) -> RegressionMetrics:
     """Metrics of predicted numbers with 95 % intervals over images, or over ``groups`` (n,) of them.
 
     ``y`` and ``predicted`` are (n,). DataError if there are fewer than two different numbers, or one is not finite.
@@ -122,13 +122,13 @@ def compute_number_metrics(
 
 def _metrics(
     predicted: Sequence[ArrayLike], y: ArrayLike, groups: ArrayLike | None, *, n_draws: int, seed: int
-) -> list[Regression]:
+) -> list[RegressionMetrics]:
     """Metrics of the predictions of some seeds: means, with intervals over images and seeds; then of each."""
-    numbers = finite_numbers(y, name="The number", n_axes=1)
+    numbers = check_finite_numbers(y, name="The number", n_axes=1)
     n, units, table = len(numbers), number_groups(groups, len(numbers)), dict[str, list[Any]]()
     if np.ptp(numbers) == 0:
         raise DataError(f"All {n:,} test images have one number, of which no variance can be explained; add others.")
-    given = [finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
+    given = [check_finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
     for weights in (np.ones((n, 1)), *(one for one, _ in draw_weights(n, units, n_draws, seed))):  # first as they are
         w = weights / weights.sum(axis=0)  # (n, n_drawn)
         variance, ranks = np.square(numbers - numbers.mean()) @ w, _ranks(numbers, w)
@@ -148,13 +148,13 @@ def _metrics(
         values, draws = blocks[0][0], np.concatenate(blocks[1:])  # (n_seeds,), (n_draws, n_seeds)
         mean = draws.mean(axis=1)
         if len(given) > 1:
-            surplus = surplus_variances(values, draws, random=random)
+            surplus = estimate_surplus_variances(values, draws, random=random)
             mean = mean + np.sqrt(surplus / len(given)) * random.standard_normal(len(mean))
             mean = np.clip(mean, *{"r2": (-np.inf, 1.0), "spearman": (-1.0, 1.0)}.get(name, (0.0, np.inf)))
         for at, (value, drawn) in enumerate([(values.mean(), mean), *zip(values, draws.T, strict=True)]):
-            found[at][name] = interval(float(value), drawn)
+            found[at][name] = compute_interval(float(value), drawn)
     n_groups = None if units is None else int(units.max()) + 1
-    return [Regression(n_images=n, n_groups=n_groups, metrics=metrics) for metrics in found]
+    return [RegressionMetrics(n_images=n, n_groups=n_groups, metrics=metrics) for metrics in found]
 
 
 def _ranks(values: Floats, w: Floats) -> Floats:
@@ -178,8 +178,8 @@ class RegressionSetting:
 
     setting: LabelSetting
     n_train: int
-    metrics: Regression
-    runs: dict[int, tuple[Regression, dict[str, Any]]]  # metrics, and the report of the probe
+    metrics: RegressionMetrics
+    runs: dict[int, tuple[RegressionMetrics, dict[str, Any]]]  # metrics, and the report of the probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -191,8 +191,8 @@ class RegressionEvaluation:
     protocol: Protocol
     settings: tuple[RegressionSetting, ...]
     left_out: dict[str, str]  # settings with too few labels, and why
-    kept: Kept  # the probe with all labels
-    copies: Copies | None
+    kept: RefittedProbe  # the probe with all labels
+    copies: CopyCounts | None
     groups: SharedGroups | None
 
 
@@ -237,8 +237,8 @@ def evaluate_numbers(
         settings=tuple(results),
         left_out=left_out,
         kept=_kept(full, of_full, train, test, request.seed),
-        copies=copies_of(train.contents, train.y, test.contents, test.y),
-        groups=shared_groups(train.groups, test.groups),
+        copies=count_copies(train.contents, train.y, test.contents, test.y),
+        groups=count_shared_groups(train.groups, test.groups),
     )
 
 
@@ -258,16 +258,16 @@ def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:
     return RidgeProbe().fit(train.x[chosen], get_numbers(train)[chosen], groups=groups)
 
 
-def _kept(fit: RidgeProbe, metrics: Regression, train: Features, test: Features, seed: int) -> Kept:
+def _kept(fit: RidgeProbe, metrics: RegressionMetrics, train: Features, test: Features, seed: int) -> RefittedProbe:
     """The probe with all labels, ready to save, and its metrics."""
     probe = make_probe(train, "numbers", (train.target,), fit.coef_[None], np.array([fit.intercept_]))
     probe.about.update(describe(train, test, metrics, protocol=PROTOCOL, seed=seed, chosen=fit.report_))
-    return Kept(probe=probe, metrics=metrics)
+    return RefittedProbe(probe=probe, metrics=metrics)
 
 
 def make_number_rows(evaluation: RegressionEvaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """A measurement of each probe with its provenance, which has the other metrics."""
-    writing, protocol = Writing(evaluation.train, evaluation.test, source, day), evaluation.protocol
+    writing, protocol = RowTemplate(evaluation.train, evaluation.test, source, day), evaluation.protocol
     rows: dict[Any, Any] = {}
     for result in evaluation.settings:
         for seed, (found, report) in result.runs.items():

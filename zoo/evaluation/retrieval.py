@@ -26,12 +26,12 @@ from typing import Any
 
 from ..errors import QueryError
 from ..features import Features, require_comparable
-from ..optional import requires_extra
-from .arrays import Array, rows_of, width_checked
-from .nearest import Reference
-from .streamed_training import Labelled
+from ..optional import require_extra
+from .arrays import Array, check_rows, check_width
+from .nearest_neighbours import CosineIndex
+from .streamed_training import LabelledRows
 
-with requires_extra("evaluate", needed_for="Nearest neighbours"):
+with require_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
     from scipy.special import betaincinv
@@ -75,16 +75,16 @@ def nearest(query: Any, gallery: Any, k: int, *, device: str | None = None) -> t
         require_comparable(replace(query, classes=()), gallery)  # labels may mean anything
     sides = []
     for one, name in ((gallery, "gallery"), (query, "query")):
-        x = rows_of(one.x if isinstance(one, Features) else one, name)
-        sides.append(Labelled(x, np.zeros(x.shape[0], np.int64), name=name, is_wide=True))
+        x = check_rows(one.x if isinstance(one, Features) else one, name)
+        sides.append(LabelledRows(x, np.zeros(x.shape[0], np.int64), name=name, is_wide=True))
     among, asked = sides
-    width_checked(asked.x, among.dim, "query", "the gallery")
+    check_width(asked.x, among.dim, "query", "the gallery")
     n = len(among) - is_same
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
         raise QueryError(f"Got {k!r} neighbours, expected a number from 1 to {n:,}, that of the images in the gallery.")
     asked.require_finite()
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    reference = Reference.of(among, device=on, block_bytes=_BLOCK_BYTES)
+    reference = CosineIndex.of(among, device=on, block_bytes=_BLOCK_BYTES)
     similarities, rows = zip(*reference.nearest(asked, int(k), left_out=is_same), strict=True)
     return np.concatenate(rows), np.maximum(1 - np.concatenate(similarities), 0.0)
 
@@ -119,7 +119,7 @@ def _dimensions(logs: Array, rows: Array) -> Array:
     return found
 
 
-def near_pairs(distances: Array, rows: Array, itself: Array | None = None) -> tuple[Array, Array, Array]:
+def find_near_pairs(distances: Array, rows: Array, itself: Array | None = None) -> tuple[Array, Array, Array]:
     """Near duplicates, the nearest first: pairs (m, 2) of an image and a neighbour, distances, shares of false ones.
 
     ``distances`` (n, k), ascending, are Euclidean ones to the neighbours ``rows`` (n, k). Images are positions among

@@ -49,33 +49,42 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ..cards.catalogue import catalogue
-from ..cards.notebooks import Record, Shown
+from ..cards.catalogue import load_catalogue
+from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
-from ..datasets.images import digest
+from ..datasets.images import compute_digest
 from ..errors import DataError, QueryError
 from ..features import Features
-from ..optional import requires_extra
+from ..optional import require_extra
 from ..results.values import RiskDecomposition
-from .arrays import chosen_rows
-from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, error_interval, interval, outcomes_of
+from .arrays import select_rows
+from .bootstrap import (
+    N_DRAWS,
+    Interval,
+    build_outcome_table,
+    compute_disagreement_p,
+    compute_error_interval,
+    compute_interval,
+    make_interval_columns,
+    resample_errors,
+)
 from .measuring import (
-    Division,
     ProbeCache,
     ProbeRun,
     TunedProbe,
+    TuningSplit,
     check_count,
     check_features,
     check_pair,
     divide,
     divide_own,
+    format_class_label,
     label_setting,
-    named_class,
-    rows_held_out,
     run_probe,
+    select_tuning_rows,
 )
 
-with requires_extra("evaluate", needed_for="A risk decomposition"):
+with require_extra("evaluate", needed_for="A risk decomposition"):
     import numpy as np
     from scipy.special import stdtrit
 
@@ -92,7 +101,7 @@ ASSUMPTION = (
 _PART = re.compile(r"\s*([0-9.]+)\s*%\s*(?:of\s+)?(.+)")
 
 
-def pretraining_warning(card: EncoderCard, *, dataset: str) -> str:
+def format_pretraining_warning(card: EncoderCard, *, dataset: str) -> str:
     """Why a decomposition on a data set does not mean what it says, in a sentence; "" if the card gives no reason.
 
     It compares names of data sets without case and punctuation: "ImageNet-1K" is "imagenet1k".
@@ -163,7 +172,7 @@ class Risk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Refit:
+class RefitUncertainty:
     """The parts on resampled images, with probes that were tuned and trained again."""
 
     n: int  # replicates
@@ -172,7 +181,7 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RiskReport(Shown):
+class RiskReport(NotebookTable):
     """The parts of an encoder's full-shot error, with their uncertainty and the risks that they were computed from."""
 
     encoder: str
@@ -189,7 +198,7 @@ class RiskReport(Shown):
     assumption: str  # what must be true of the images for the parts to mean what they are called
     warning: str  # why it is not, "" if there is no reason to doubt it
     disagreement: float | None = None  # p-value of the probes behind R_AS being as good as each other
-    refit: Refit | None = None
+    refit: RefitUncertainty | None = None
 
     @property
     def is_unstable(self) -> bool:
@@ -203,7 +212,7 @@ class RiskReport(Shown):
                 "dataset": self.dataset,
                 "part": part.replace("full_shot", "full-shot").replace("_", " "),
             }
-            yield of | columns_of(found, "error", "points")
+            yield of | make_interval_columns(found, "error", "points")
 
     def _caption(self) -> str:
         return f"{self.encoder} on {self.dataset}: components of the error with all labels, percentage points"
@@ -286,7 +295,8 @@ def decompose(
         )
     if order == "alternative" and len(np.unique(test.y)) < 2:
         raise DataError(
-            f"All {len(test.y):,} test images are of the class {named_class(test, test.y[0])}, and the alternative "
+            f"All {len(test.y):,} test images are of the class {format_class_label(test, test.y[0])}, and the "
+            "alternative "
             "decomposition trains a probe on them; expected two classes or more, or the standard decomposition."
         )
     twin = supervised if isinstance(supervised, Features) else None
@@ -318,10 +328,10 @@ def decompose(
 
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
     draws = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
-    errors = {name: interval(value, draws[name]) for name, value in values.items()}
+    errors = {name: compute_interval(value, draws[name]) for name, value in values.items()}
     single = {"R_US": test, "R_AF": train, "R_PhiF": train, "R_UF": test}  # one probe, judged on all images of a part
     errors |= {
-        name: error_interval(~runs[name][0].correct, groups=part.groups)
+        name: compute_error_interval(~runs[name][0].correct, groups=part.groups)
         for name, part in single.items()
         if name in runs
     }
@@ -329,7 +339,7 @@ def decompose(
         values["R_PhiF"], draws["R_PhiF"] = recorded, np.full(n_bootstrap, recorded)
         errors["R_PhiF"] = Interval(value=recorded, ci_low=None, ci_high=None)
     parts, part_draws = _parts(values, order=order), _parts(draws, order=order)
-    intervals = {name: interval(value, part_draws[name]) for name, value in parts.items()}
+    intervals = {name: compute_interval(value, part_draws[name]) for name, value in parts.items()}
     intervals |= {part: errors[name] for part, name in _OF_ONE_PROBE.items() if name in errors}
     risks = {}
     for name, error in errors.items():
@@ -349,8 +359,12 @@ def decompose(
         }
         refit = _refit(intervals, spread, replicates)
     subsets = [(run.evaluated, run.correct) for run in runs.get("R_AS", ())]
-    p_value = disagreement(outcomes_of(len(train.y), subsets), groups=train.groups) if len(subsets) > 1 else None
-    known = "" if card is None else pretraining_warning(card, dataset=train.origin.dataset)
+    p_value = (
+        compute_disagreement_p(build_outcome_table(len(train.y), subsets), groups=train.groups)
+        if len(subsets) > 1
+        else None
+    )
+    known = "" if card is None else format_pretraining_warning(card, dataset=train.origin.dataset)
     components: dict[str, Any] = {name: parts.get(name, NOT_PUBLISHED) for name in COMPONENTS}
     return RiskReport(
         encoder=train.origin.encoder,
@@ -379,7 +393,7 @@ def _untested(train: Features, test: Features) -> str:
     more = f" and {absent.size - 1:,} more" if absent.size > 1 else ""
     return (
         "Encoder generalization holds a difference of classes too, for errors on training images count "
-        f"{named_class(train, absent[0])}{more}, of which there is no test image."
+        f"{format_class_label(train, absent[0])}{more}, of which there is no test image."
     )
 
 
@@ -413,7 +427,7 @@ _OF_ONE_PROBE = {"full_shot_error": "R_US", "approximation_plus_usability": "R_A
 
 def _refit(
     given_these: Mapping[str, Interval], by_images: Mapping[str, Floats], replicates: Sequence[Mapping[str, float]]
-) -> Refit:
+) -> RefitUncertainty:
     """``by_images`` are how far below and above a part the choice of images alone moves it."""
     found: dict[str, Interval] = {}
     values = {name: np.array([one[name] for one in replicates]) for name in given_these}
@@ -431,7 +445,7 @@ def _refit(
             found[name] = Interval(value=one.value, ci_low=low, ci_high=high)
         else:  # an error that was recorded elsewhere
             found[name] = one
-    return Refit(n=len(replicates), intervals=found, replicates=values)
+    return RefitUncertainty(n=len(replicates), intervals=found, replicates=values)
 
 
 def _drawn_again(
@@ -460,9 +474,9 @@ def _drawn_again(
 def _resampled(features: Features, rows: NDArray[np.int64]) -> Features:
     """These rows as new features; a row that comes several times is a copy of itself."""
     contents = rows.astype(np.uint64) if features.contents is None else features.contents[rows]
-    images = digest(["resample", features.origin.images_hash, rows.astype("<i8")])
+    images = compute_digest(["resample", features.origin.images_hash, rows.astype("<i8")])
     return Features(
-        x=chosen_rows(features.x, rows),
+        x=select_rows(features.x, rows),
         y=features.y[rows],
         origin=replace(features.origin, images_hash=images),
         classes=features.classes,
@@ -493,13 +507,13 @@ def _parts(risks: Mapping[str, Number], *, order: Order) -> dict[str, Number]:
 
 def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, cache: ProbeCache | None) -> ProbeRun:
     everything = np.arange(len(features.y), dtype=np.int64)
-    division = Division(train=everything, tuning=everything, refits=False)
+    division = TuningSplit(train=everything, tuning=everything, refits=False)
     return run_probe(probe, features, features, division, split=split, seed=seed, cache=cache)
 
 
 def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache: ProbeCache | None) -> ProbeRun:
     everything = np.arange(len(train.y), dtype=np.int64)
-    subset = rows_held_out(train, everything, n=n, seed=seed)
+    subset = select_tuning_rows(train, everything, n=n, seed=seed)
     rest = np.setdiff1d(everything, subset, assume_unique=True)
     division = divide_own(train, rest, n_test=n, seed=seed)
     return run_probe(probe, train, train, division, split=SUBSET_SPLIT, seed=seed, evaluated=subset, cache=cache)
@@ -516,15 +530,15 @@ def _draws(
         for name in (name for name in names if name in runs):
             columns[name] = list(range(len(evaluated), len(evaluated) + len(runs[name])))
             evaluated += [(run.evaluated, run.correct) for run in runs[name]]
-        outcomes = outcomes_of(len(part.y), evaluated)
-        found |= error_draws(outcomes, columns, n_draws=n_draws, seed=[seed, stream], groups=part.groups)
+        outcomes = build_outcome_table(len(part.y), evaluated)
+        found |= resample_errors(outcomes, columns, n_draws=n_draws, seed=[seed, stream], groups=part.groups)
     return found
 
 
 def _check_twin(twin: Features, train: Features) -> None:
     check_features(twin)
     name = twin.origin.encoder
-    mode = catalogue()[name].objective.mode if name in catalogue() else "supervised"
+    mode = load_catalogue()[name].objective.mode if name in load_catalogue() else "supervised"
     if mode != "supervised":
         was = "whose card does not say how it was trained" if isinstance(mode, Missing) else f"trained as {mode!r}"
         raise DataError(

@@ -20,26 +20,26 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.folders import unlabelled_images
+from ..datasets.folders import make_unlabelled_images
 from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
-from ..encoders.exporting import facts_of, require_onnx, write_onnx, write_torch
-from ..encoders.processor import memory_told
+from ..encoders.exporting import collect_export_facts, require_onnx, write_onnx, write_torch
+from ..encoders.processor import explain_memory_errors
 from ..errors import DataError, QueryError, StoreError, ZooError
 from ..features import Features
-from ..features.computing import Computed, Forward, Network, compute, device_for, number_type
-from ..features.decoding import Decoding
-from ..features.origin import Origin, stored_as, stored_type
+from ..features.computing import ComputedShard, ForwardSpec, GroupNetwork, choose_device, compute, get_number_type
+from ..features.decoding import DecodingSpec
+from ..features.origin import Origin, format_storage, get_stored_type
 from ..features.shards import Skipped
-from ..features.store import preprocess_hash, weights_hash
+from ..features.store import hash_preprocess, hash_weights
 from ..files import replace_folder, require_regular
-from ..optional import requires_extra
-from ..progress import Progress, Silent
+from ..optional import require_extra
+from ..progress import Progress, SilentProgress
 from ..version import __version__
-from .arrays import BLOCK_ROWS, rows_of, table_of, width_checked
-from .drawing import Figure, save, style
+from .arrays import BLOCK_ROWS, check_finite_rows, check_rows, check_width
+from .drawing import Figure, save, use_style
 
-with requires_extra("evaluate", needed_for="A saved probe"):
+with require_extra("evaluate", needed_for="A saved probe"):
     import numpy as np
     import safetensors
     import safetensors.numpy
@@ -161,10 +161,10 @@ class SavedProbe:
         if isinstance(features, Features):
             self._require_same(features.origin)
             features = features.x
-        rows = width_checked(rows_of(features, "x"), self.dim, "x", "the probe")
+        rows = check_width(check_rows(features, "x"), self.dim, "x", "the probe")
         found: Floats = np.empty((rows.shape[0], len(self.classes)))
         for start in range(0, len(found), BLOCK_ROWS):
-            x = table_of(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
+            x = check_finite_rows(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
             logits = (x - self.centre) @ self.coefficients.T + self.intercepts
             shares: Any = {"classes": partial(softmax, axis=1), "tags": expit}.get(self.kind, np.asarray)
             found[start : start + len(x)] = shares(logits)
@@ -203,26 +203,26 @@ class SavedProbe:
         """
         shown = images
         if not isinstance(shown, ImageSet):
-            shown = unlabelled_images(shown, scale=self.scale, background=self.background)
+            shown = make_unlabelled_images(shown, scale=self.scale, background=self.background)
         if not len(shown):
             raise DataError(f"The image set {shown.name!r} holds no image; there is nothing to predict.")
         if batch_size < 1 or n_workers < 0:
             raise QueryError(f"Got batch_size {batch_size} and n_workers {n_workers}; expected at least 1 and 0.")
         encoder, preprocess = self.network
-        precision = number_type(encoder, _asked_precision(self.origin["precision"]))
-        forward = Forward(
-            networks=(Network(encoder=encoder, name=self.encoder, precision=precision),),
-            decoding=Decoding(shown, preprocess),
-            device=device_for(encoder, device),
+        precision = get_number_type(encoder, _asked_precision(self.origin["precision"]))
+        forward = ForwardSpec(
+            networks=(GroupNetwork(encoder=encoder, name=self.encoder, precision=precision),),
+            decoding=DecodingSpec(shown, preprocess),
+            device=choose_device(encoder, device),
             batch_size=batch_size,
             n_workers=n_workers,
             shard_size=max(_SHARD // batch_size, 1) * batch_size,
             skip_corrupt=skip_corrupt,
-            progress=progress or Silent(),
+            progress=progress or SilentProgress(),
         )
         parts: list[Predictions] = []
 
-        def kept(part: Computed) -> None:
+        def kept(part: ComputedShard) -> None:
             found = Predictions(
                 names=tuple(shown.names[position] for position in part.positions),
                 classes=self.classes,
@@ -234,7 +234,7 @@ class SavedProbe:
 
         forward.progress.start(f"{self.encoder}, {shown.name}", len(shown), 0)
         try:
-            with memory_told(forward.batch_size, forward.device):
+            with explain_memory_errors(forward.batch_size, forward.device):
                 compute(forward, range(forward.n_shards), kept)
         finally:
             forward.progress.end()
@@ -252,7 +252,7 @@ class SavedProbe:
         from ..loading import load
 
         encoder, preprocess = (self.load or load)(self.encoder)
-        found = {"weights_hash": weights_hash(encoder), "preprocess_hash": preprocess_hash(preprocess)}
+        found = {"weights_hash": hash_weights(encoder), "preprocess_hash": hash_preprocess(preprocess)}
         for name, what in (("weights_hash", "weights"), ("preprocess_hash", "preprocessing")):
             if found[name] != self.origin[name]:
                 raise DataError(
@@ -302,7 +302,7 @@ class SavedProbe:
         encoder, preprocess = self.network
         px = int(preprocess(Image.new("RGB", (256, 256))).shape[-1])
         own = {"encoder": self.encoder, "kind": self.kind, "classes": list(self.classes), "px": px}
-        return facts_of(encoder) | own | {"preprocessing": repr(preprocess)}
+        return collect_export_facts(encoder) | own | {"preprocessing": repr(preprocess)}
 
     def _require_same(self, origin: Origin) -> None:
         there = {name: getattr(origin, name) for name in self.origin} | {"code_version": _number(origin.code_version)}
@@ -339,7 +339,7 @@ class EncoderWithProbe(torch.nn.Module):
         return torch.sigmoid(logits) if self.kind == "tags" else torch.softmax(logits, dim=1)
 
 
-def probe_of(
+def make_saved_probe(
     fitted: Any,
     train: Features,
     *,
@@ -384,20 +384,20 @@ def make_probe(
     about: Mapping[str, Any] | None = None,
 ) -> SavedProbe:
     """A probe of weights (n_classes, dim) and intercepts (n_classes,) of the features that ``train`` has."""
-    centre = mean_of(train)
+    centre = compute_mean(train)
     return SavedProbe(
         encoder=train.origin.encoder,
-        origin=origin_facts(train.origin),
+        origin=describe_origin(train.origin),
         kind=kind,
         classes=classes,
         coefficients=weights,
         intercepts=intercepts + weights @ centre,
         centre=centre,
-        about={**(about or {}), "versions": versions()},
+        about={**(about or {}), "versions": get_library_versions()},
     )
 
 
-def mean_of(features: Features) -> Floats:
+def compute_mean(features: Features) -> Floats:
     """The mean of each dimension, float64 (dim,); centred numbers lose no digits to large means."""
     total = np.zeros(features.dim)
     for x, _ in features.batches(BLOCK_ROWS):
@@ -405,13 +405,13 @@ def mean_of(features: Features) -> Floats:
     return total / len(features)
 
 
-def origin_facts(origin: Origin) -> dict[str, str]:
+def describe_origin(origin: Origin) -> dict[str, str]:
     """What decides features, of their origin."""
     names = ("weights_hash", "preprocess_hash", "representation", "precision", "code_version")
     return {name: getattr(origin, name) for name in names}
 
 
-def versions() -> dict[str, str]:
+def get_library_versions() -> dict[str, str]:
     """Of the libraries that made a probe."""
     return {"ssl-zoo": __version__} | {name: version(name) for name in ("numpy", "scikit-learn", "torch")}
 
@@ -426,7 +426,7 @@ def save_probe(
     folder : path
         Absent, empty, or an earlier probe of the same encoder and nothing else.
     figures : sequence of Figure, optional
-        Drawn beside it, such as :func:`~zoo.evaluation.classification.confusion_figure`.
+        Drawn beside it, such as :func:`~zoo.evaluation.classification.make_confusion_figure`.
     export : sequence of {"torch", "onnx"}, optional
         Also the network: encoder and probe together, after the probe is there, which stays whatever becomes of it.
 
@@ -458,7 +458,7 @@ def save_probe(
     try:
         temporary.mkdir(parents=True)
         for figure in figures:
-            with style():
+            with use_style():
                 save(figure.draw(), temporary / figure.name)
         for name, content in ((NUMBERS, numbers), (DESCRIPTION, _described(facts))):
             with open(temporary / name, "xb") as file:
@@ -606,6 +606,6 @@ def _number(code_version: str) -> str:
 
 def _asked_precision(name: str) -> str:
     """The precision to ask for; weights that are stored in half precision compute in that by themselves."""
-    computed = name.removesuffix(stored_as("", stored_type(name)))
+    computed = name.removesuffix(format_storage("", get_stored_type(name)))
     _, weights, rest = computed.partition(" weights")
     return f"float32{rest}" if weights else computed

@@ -20,30 +20,30 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..errors import DataError, QueryError, StoreError
-from ..files import replaced
-from ..optional import requires_extra
+from ..files import replace_file
+from ..optional import require_extra
 from .arrays import Array
 from .streamed_training import (
     OPTIMIZERS,
     SCHEDULES,
-    Candidate,
-    Labelled,
-    Moments,
-    Setting,
+    FeatureMoments,
+    Hyperparameters,
+    LabelledRows,
+    PassSettings,
     State,
-    Trained,
-    evaluated,
-    labelled_sets,
-    normalisation,
-    scanned,
-    stratified,
+    TrainedCandidate,
+    check_labelled_sets,
+    compute_moments,
+    compute_normalisation,
+    evaluate_candidates,
+    keep_groups_together,
+    make_writable,
+    select_stratified,
     train,
-    unlabelled,
-    with_copies,
-    writable,
+    wrap_unlabelled_rows,
 )
 
-with requires_extra("evaluate", needed_for="Training probes"):
+with require_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import optuna
     import torch
@@ -59,7 +59,7 @@ _N_SAMPLED_ROWS = 64  # of features, that identify a data set
 
 # Settings of well-known linear evaluations, tried before anything is drawn
 STANDARD = tuple(
-    Candidate(**dict(zip(Candidate.__dataclass_fields__, settings, strict=True)))  # type: ignore[arg-type]
+    Hyperparameters(**dict(zip(Hyperparameters.__dataclass_fields__, settings, strict=True)))  # type: ignore[arg-type]
     for settings in (
         (0.3, 1e-6, 2048, False, "sgd", "warmcosine"),
         (0.1, 1e-6, 512, False, "adam", "multistep"),
@@ -72,7 +72,7 @@ STANDARD = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class SearchSpace:
     """Ranges to draw from, the logarithm uniformly, and choices, each equally often."""
 
     learning_rate_per_256: tuple[float, float]
@@ -115,13 +115,13 @@ class Space:
             "batch_norm": choices(self.batch_norm),
         }
 
-    def parameters(self, candidate: Candidate) -> dict[str, Any]:
+    def parameters(self, candidate: Hyperparameters) -> dict[str, Any]:
         return {**asdict(candidate), "batch_size": self._sizes.index(candidate.batch_size)}
 
-    def candidate(self, parameters: Mapping[str, Any]) -> Candidate:
-        return Candidate(**{**parameters, "batch_size": self._sizes[parameters["batch_size"]]})
+    def candidate(self, parameters: Mapping[str, Any]) -> Hyperparameters:
+        return Hyperparameters(**{**parameters, "batch_size": self._sizes[parameters["batch_size"]]})
 
-    def __contains__(self, candidate: Candidate) -> bool:
+    def __contains__(self, candidate: Hyperparameters) -> bool:
         ranges = (self.learning_rate_per_256, self.weight_decay)
         values = (candidate.learning_rate_per_256, candidate.weight_decay)
         return (
@@ -133,30 +133,30 @@ class Space:
         )
 
 
-def rounds(n_trials: int, n_startup: int, at_once: int) -> list[range]:
+def split_rounds(n_trials: int, n_startup: int, at_once: int) -> list[range]:
     """Numbers of the trials of each round.
 
     The first ``n_startup`` are drawn without looking at results, so that they may come in rounds of any size; from then
     on a round learns from all rounds before it.
 
-    >>> rounds(30, 20, 10)
+    >>> split_rounds(30, 20, 10)
     [range(0, 10), range(10, 20), range(20, 30)]
-    >>> rounds(7, 3, 4)
+    >>> split_rounds(7, 3, 4)
     [range(0, 3), range(3, 7)]
     """
     spans = ((0, min(n_startup, n_trials)), (min(n_startup, n_trials), n_trials))
     return [range(a, min(a + at_once, end)) for first, end in spans for a in range(first, end, at_once)]
 
 
-def proposed(
-    space: Space,
+def propose_candidates(
+    space: SearchSpace,
     numbers: Sequence[int],
-    earlier: Sequence[tuple[Candidate, float | None]],
+    earlier: Sequence[tuple[Hyperparameters, float | None]],
     *,
     seed: int,
     n_startup: int,
     standard_first: bool,
-) -> list[Candidate]:
+) -> list[Hyperparameters]:
     """The candidates of a round with these ``numbers``, from those of earlier rounds and their errors in percent.
 
     The tree-structured Parzen estimator (multivariate) proposes one candidate after the other; those that are not yet
@@ -205,7 +205,7 @@ def _quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-class Checkpoint:
+class FitCheckpoint:
     """The file with the finished trials of a fit and the training under way; without a path nothing is saved."""
 
     def __init__(self, path: Path | None, identity: str, *, every_s: float) -> None:
@@ -242,7 +242,7 @@ class Checkpoint:
         content = io.BytesIO()  # torch raises no OSError if the disk is full
         torch.save(self._content, content)
         try:
-            with replaced(self._path) as file:
+            with replace_file(self._path) as file:
                 file.write(content.getbuffer())
         except OSError as error:
             raise StoreError(
@@ -252,7 +252,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
 
-def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled | None) -> str:
+def hash_fit(settings: dict[str, Any], data: LabelledRows, validation: LabelledRows | None) -> str:
     """Hash of all that a fit depends on; of the features the shape, the labels and rows spread over the whole."""
     digest = blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
     for part in (data, validation):
@@ -265,8 +265,8 @@ def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled |
     return digest.hexdigest()
 
 
-def candidate_of(trial: Trial) -> Candidate:
-    return Candidate(**{name: trial[name] for name in Candidate.__dataclass_fields__})
+def parse_candidate(trial: Trial) -> Hyperparameters:
+    return Hyperparameters(**{name: trial[name] for name in Hyperparameters.__dataclass_fields__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     batch_size, batch_norm, optimizer, schedule : tuple
         Choices. Batch normalisation (without learnt scale and shift) comes before the linear layer; at test time the
         moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9) and
-        "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.factor`.
+        "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.compute_schedule_factor`.
     standard_first : bool
         Try the settings of six well-known linear evaluations first, as far as they lie in the space.
     n_startup_trials : int
@@ -406,17 +406,17 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If ``folder`` has the state of another fit, or cannot be read or written.
         """
         space = self._checked_space()
-        self.classes_, data, given = labelled_sets(x, y, x_val, y_val)
+        self.classes_, data, given = check_labelled_sets(x, y, x_val, y_val)
         self.n_features_in_ = data.dim
-        moments = scanned(data)
+        moments = compute_moments(data)
         if given is not None:
-            scanned(given)  # refuses what is not finite before anything is trained
+            compute_moments(given)  # refuses what is not finite before anything is trained
         saved = self._saved(data, given)
         trials = self._tuned(space, saved, *self._tuning_data(data, given, groups))
         chosen, trained = self._final(saved, trials, data)
         self._adopt(trained, moments)
         error, log_loss = (
-            (None, None) if given is None else evaluated([trained], given, moments, self._setting(FINAL))[0]
+            (None, None) if given is None else evaluate_candidates([trained], given, moments, self._setting(FINAL))[0]
         )
         best = trials[chosen]
         self.report_ = {
@@ -437,10 +437,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit_chosen(self, x: Any, y: Any, *, trials: Sequence[Trial]) -> StreamedProbe:
         """Trains by the best of the trials of an earlier fit (``report_["trials"]``), without tuning."""
         self._checked_space()
-        self.classes_, data, _ = labelled_sets(x, y, None, None)
+        self.classes_, data, _ = check_labelled_sets(x, y, None, None)
         self.n_features_in_ = data.dim
-        chosen, trained = self._final(Checkpoint(None, "", every_s=0), trials, data)
-        self._adopt(trained, scanned(data))
+        chosen, trained = self._final(FitCheckpoint(None, "", every_s=0), trials, data)
+        self._adopt(trained, compute_moments(data))
         self.report_ = {
             "chosen": {**trials[chosen], "trial": chosen},
             "train_loss": trained.train_loss,
@@ -465,7 +465,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         logits = np.concatenate(list(self._logits(x)))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def _checked_space(self) -> Space:
+    def _checked_space(self) -> SearchSpace:
         for name in ("n_trials", "epochs", "candidates_per_pass", "block_rows", "window_bytes", "n_startup_trials"):
             lowest = 0 if name == "n_startup_trials" else 1
             if getattr(self, name) < lowest:
@@ -475,11 +475,11 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise QueryError(f"{name} is {getattr(self, name)}, expected a share above 0 and up to 1.")
         if self.precision not in ("float32", "bfloat16"):
             raise QueryError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'.")
-        return Space(**{name: getattr(self, name) for name in Space.__dataclass_fields__})
+        return SearchSpace(**{name: getattr(self, name) for name in SearchSpace.__dataclass_fields__})
 
-    def _setting(self, stage: int) -> Setting:
+    def _setting(self, stage: int) -> PassSettings:
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return Setting(
+        return PassSettings(
             epochs=self.epochs,
             n_classes=len(self.classes_),
             seed=self.seed,
@@ -491,30 +491,32 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=torch.device(device),
         )
 
-    def _saved(self, data: Labelled, given: Labelled | None) -> Checkpoint:
+    def _saved(self, data: LabelledRows, given: LabelledRows | None) -> FitCheckpoint:
         if self.folder is None:
-            return Checkpoint(None, "", every_s=0)
+            return FitCheckpoint(None, "", every_s=0)
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
         path = Path(self.folder) / "fit.pt"
-        return Checkpoint(path, identity_of(settings, data, given), every_s=self.checkpoint_every_s)
+        return FitCheckpoint(path, hash_fit(settings, data, given), every_s=self.checkpoint_every_s)
 
-    def _tuned(self, space: Space, saved: Checkpoint, data: Labelled, validation: Labelled) -> list[Trial]:
+    def _tuned(
+        self, space: SearchSpace, saved: FitCheckpoint, data: LabelledRows, validation: LabelledRows
+    ) -> list[Trial]:
         """All trials, each trained on ``data`` and scored on ``validation``; saved ones are not repeated."""
-        moments, trials, setting = scanned(data), saved.trials, self._setting(TUNING)
-        for numbers in rounds(self.n_trials, self.n_startup_trials, self.candidates_per_pass):
+        moments, trials, setting = compute_moments(data), saved.trials, self._setting(TUNING)
+        for numbers in split_rounds(self.n_trials, self.n_startup_trials, self.candidates_per_pass):
             if numbers.stop <= len(trials):
                 continue
-            candidates = proposed(
+            candidates = propose_candidates(
                 space,
                 numbers,
-                [(candidate_of(trial), trial["validation_error_percent"]) for trial in trials],
+                [(parse_candidate(trial), trial["validation_error_percent"]) for trial in trials],
                 seed=self.seed,
                 n_startup=self.n_startup_trials,
                 standard_first=self.standard_first,
             )
             name = f"trials {numbers.start} to {numbers.stop - 1}"
             done = self._trained(saved, name, data, candidates, setting, len(trials))
-            scores = evaluated(done, validation, moments, setting)
+            scores = evaluate_candidates(done, validation, moments, setting)
             for one, (error, log_loss) in zip(done, scores, strict=True):
                 diverged = one.diverged_at_epoch or (None if error is not None else self.epochs)
                 trials.append(
@@ -530,7 +532,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             saved.save(lambda: {"trials": trials, "name": "", "training": None}, at_once=True)
         return trials
 
-    def _final(self, saved: Checkpoint, trials: Sequence[Trial], data: Labelled) -> tuple[int, Trained]:
+    def _final(self, saved: FitCheckpoint, trials: Sequence[Trial], data: LabelledRows) -> tuple[int, TrainedCandidate]:
         """The training on all data by the best settings that do not diverge there, and the number of their trial.
 
         Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
@@ -541,7 +543,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if trial["validation_error_percent"] is not None
         )
         for _, _, number in ranked:
-            name, candidate = f"final training by the settings of trial {number}", candidate_of(trials[number])
+            name, candidate = f"final training by the settings of trial {number}", parse_candidate(trials[number])
             (one,) = self._trained(saved, name, data, [candidate], self._setting(FINAL), len(trials))
             if one.diverged_at_epoch is None:
                 return number, one
@@ -552,13 +554,13 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _trained(
         self,
-        saved: Checkpoint,
+        saved: FitCheckpoint,
         name: str,
-        data: Labelled,
-        candidates: Sequence[Candidate],
-        setting: Setting,
+        data: LabelledRows,
+        candidates: Sequence[Hyperparameters],
+        setting: PassSettings,
         n_trials_done: int,
-    ) -> list[Trained]:
+    ) -> list[TrainedCandidate]:
         """One pass after the other over the data, each saved and reported."""
 
         def after_epoch(epoch: int, state: Callable[[], State]) -> None:
@@ -578,23 +580,25 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return train(data, candidates, setting, began=saved.training(name), after_epoch=after_epoch)
 
-    def _tuning_data(self, data: Labelled, given: Labelled | None, groups: Any) -> tuple[Labelled, Labelled]:
+    def _tuning_data(
+        self, data: LabelledRows, given: LabelledRows | None, groups: Any
+    ) -> tuple[LabelledRows, LabelledRows]:
         """What the trials are trained and validated on."""
         if given is None:
-            held_out = stratified(data.y, self.validation_share, seed=(self.seed, 1), keep_one=True)
+            held_out = select_stratified(data.y, self.validation_share, seed=(self.seed, 1), keep_one=True)
             if groups is not None:
-                held_out = with_copies(held_out, data.y, np.asarray(groups))
+                held_out = keep_groups_together(held_out, data.y, np.asarray(groups))
             if not len(held_out):
                 raise DataError("No class has two rows, so that none can be held out: give x_val and y_val.")
             given, data = data.subset(held_out), data.subset(np.setdiff1d(np.arange(len(data)), held_out))
-        return data.subset(stratified(data.y, self.tuning_share, seed=(self.seed, 2), keep_one=False)), given
+        return data.subset(select_stratified(data.y, self.tuning_share, seed=(self.seed, 2), keep_one=False)), given
 
-    def _adopt(self, trained: Trained, moments: Moments) -> None:
+    def _adopt(self, trained: TrainedCandidate, moments: FeatureMoments) -> None:
         """Takes over the final probe as a map of features as they are."""
         weight, bias = trained.weight.double(), trained.bias.double()
         self._centre = np.zeros(self.n_features_in_)
         if trained.candidate.batch_norm:
-            mean, scale = normalisation(moments)
+            mean, scale = compute_normalisation(moments)
             self._centre, weight = mean.numpy(), weight * scale
         self.coef_ = weight.float().numpy()  # (n_classes, dim)
         self._offset = bias.float().numpy()  # of centred features: the rounding of large means stays out
@@ -602,10 +606,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, x: Any) -> Iterator[Array]:
         check_is_fitted(self)
-        data = unlabelled(x, self.n_features_in_, type(self).__name__)
+        data = wrap_unlabelled_rows(x, self.n_features_in_, type(self).__name__)
         device = self._setting(FINAL).device
         for _, block in data.finite_blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
-            x = writable(block).to(device)
+            x = make_writable(block).to(device)
             centre, weight, offset = (
                 torch.as_tensor(one, dtype=x.dtype, device=device) for one in (self._centre, self.coef_, self._offset)
             )

@@ -21,23 +21,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..datasets.images import beside_the_first
+from ..datasets.images import follow_first_copy
 from ..errors import DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .arrays import (
     Array,
-    Rows,
-    both_or_neither,
-    classes_of,
-    float32_of,
-    floats_of,
-    labels_of,
-    numbered,
-    rows_of,
-    width_checked,
+    FeatureArray,
+    check_labels,
+    check_rows,
+    check_width,
+    convert_to_float32,
+    convert_to_floats,
+    has_validation,
+    list_classes,
+    number_labels,
 )
 
-with requires_extra("evaluate", needed_for="Training probes"):
+with require_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
 
@@ -51,7 +51,7 @@ _DROPS = (0.6, 0.8)  # shares of the steps after which the learning rate falls t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Hyperparameters:
     """Settings of one training."""
 
     learning_rate_per_256: float  # to be multiplied by batch_size / 256, and by 0.01 for Adam
@@ -68,7 +68,9 @@ class Candidate:
         return self.learning_rate_per_256 * self.batch_size / 256 * share
 
 
-def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> torch.optim.Optimizer:
+def build_optimizer(
+    candidate: Hyperparameters, weight: torch.nn.Parameter, bias: torch.nn.Parameter
+) -> torch.optim.Optimizer:
     """The optimizer of one candidate; the intercept does not decay."""
     groups = [{"params": [weight], "weight_decay": candidate.weight_decay}, {"params": [bias], "weight_decay": 0.0}]
     if candidate.optimizer == "adam":
@@ -106,17 +108,17 @@ class Lars(torch.optim.Optimizer):
                 parameter.add_(moving, alpha=-group["lr"])
 
 
-def factor(schedule: str, step: int, n_steps: int) -> float:
+def compute_schedule_factor(schedule: str, step: int, n_steps: int) -> float:
     """The share of the largest learning rate at step 0 to ``n_steps - 1``.
 
     "constant"; "multistep": a tenth after 60 % of the steps and a hundredth after 80 %; "cosine": half a wave from 1 to
     0; "warmcosine": a straight rise over the first 10 % of the steps, and then half a wave.
 
-    >>> [factor("multistep", step, 10) for step in (0, 5, 6, 8)]
+    >>> [compute_schedule_factor("multistep", step, 10) for step in (0, 5, 6, 8)]
     [1.0, 1.0, 0.1, 0.01]
-    >>> [round(factor("cosine", step, 4), 2) for step in range(4)]
+    >>> [round(compute_schedule_factor("cosine", step, 4), 2) for step in range(4)]
     [1.0, 0.85, 0.5, 0.15]
-    >>> [round(factor("warmcosine", step, 20), 2) for step in (0, 1, 2, 11)]
+    >>> [round(compute_schedule_factor("warmcosine", step, 20), 2) for step in (0, 1, 2, 11)]
     [0.5, 1.0, 1.0, 0.5]
     """
     if schedule == "constant":
@@ -137,7 +139,7 @@ _BYTES_AT_A_TIME = 1 << 25  # of features that are read in order
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledRows:
     """Some of the rows of a set of features, and their classes.
 
     ``index`` are the chosen rows of ``x``, ascending, or None for all; ``y`` int64 (n,) are numbers of classes in the
@@ -145,7 +147,7 @@ class Labelled:
     unless ``is_wide``, which leaves float64 as it is.
     """
 
-    x: Rows
+    x: FeatureArray
     y: Array
     index: Array | None = None
     name: str = "x"
@@ -161,7 +163,7 @@ class Labelled:
     def read(self, position: slice | Array) -> Array:
         """The rows at ascending positions among the chosen ones: (m, dim)."""
         rows = self.x[_slice_if_possible(position if self.index is None else self.index[position])]
-        return floats_of(rows, self.name) if self.is_wide else float32_of(rows, self.name)
+        return convert_to_floats(rows, self.name) if self.is_wide else convert_to_float32(rows, self.name)
 
     def blocks(self, n_rows: int = 0) -> Iterator[tuple[slice, Array]]:
         """All rows in their order, ``n_rows`` at a time or some megabytes."""
@@ -187,42 +189,42 @@ class Labelled:
         for _ in self.finite_blocks():
             pass
 
-    def subset(self, positions: Array) -> Labelled:
+    def subset(self, positions: Array) -> LabelledRows:
         """The rows at ascending positions."""
         index = positions if self.index is None else self.index[positions]
-        return Labelled(self.x, self.y[positions], index, self.name, self.is_wide)
+        return LabelledRows(self.x, self.y[positions], index, self.name, self.is_wide)
 
 
-def labelled_sets(
+def check_labelled_sets(
     x: Any, y: Any, x_val: Any, y_val: Any, *, is_wide: bool = False
-) -> tuple[Array, Labelled, Labelled | None]:
+) -> tuple[Array, LabelledRows, LabelledRows | None]:
     """The classes, ascending, the training rows, and the validation rows if any; all checks but finiteness."""
-    rows = rows_of(x, "x")
-    labels = labels_of(y, rows.shape[0], "y")
-    classes = classes_of(labels)
-    data = Labelled(rows, numbered(labels, classes), is_wide=is_wide)
-    if not both_or_neither(x_val, y_val):
+    rows = check_rows(x, "x")
+    labels = check_labels(y, rows.shape[0], "y")
+    classes = list_classes(labels)
+    data = LabelledRows(rows, number_labels(labels, classes), is_wide=is_wide)
+    if not has_validation(x_val, y_val):
         return classes, data, None
-    rows_val = width_checked(rows_of(x_val, "x_val"), data.dim, "x_val", "the probe")
-    labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
-    return classes, data, Labelled(rows_val, numbered(labels_val, classes), name="x_val", is_wide=is_wide)
+    rows_val = check_width(check_rows(x_val, "x_val"), data.dim, "x_val", "the probe")
+    labels_val = check_labels(y_val, rows_val.shape[0], "y_val")
+    return classes, data, LabelledRows(rows_val, number_labels(labels_val, classes), name="x_val", is_wide=is_wide)
 
 
-def unlabelled(x: Any, dim: int, of: str) -> Labelled:
+def wrap_unlabelled_rows(x: Any, dim: int, of: str) -> LabelledRows:
     """Rows of ``dim`` features that a probe classifies."""
-    rows = width_checked(rows_of(x, "x"), dim, "X", of)
-    return Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
+    rows = check_width(check_rows(x, "x"), dim, "X", of)
+    return LabelledRows(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class FeatureMoments:
     """Mean and variance (dividing by n) of each feature, float64 (dim,)."""
 
     mean: Array
     variance: Array
 
 
-def scanned(data: Labelled) -> Moments:
+def compute_moments(data: LabelledRows) -> FeatureMoments:
     """Reads all rows once: their moments; refuses NaN and infinity."""
     n, mean = 0, np.zeros(data.dim)
     squares = np.zeros(data.dim)  # sum of squared deviations from the mean
@@ -233,7 +235,7 @@ def scanned(data: Labelled) -> Moments:
         squares += np.square(centred, dtype=np.float64).sum(axis=0) - m * rest**2 + step**2 * (n * m / (n + m))
         n += m
         mean += step * (m / n)
-    return Moments(mean, np.maximum(squares / n, 0))
+    return FeatureMoments(mean, np.maximum(squares / n, 0))
 
 
 class ShuffledRows:
@@ -243,7 +245,7 @@ class ShuffledRows:
     """
 
     def __init__(
-        self, data: Labelled, *, batch_rows: int, window_bytes: int, block_rows: int, device: torch.device
+        self, data: LabelledRows, *, batch_rows: int, window_bytes: int, block_rows: int, device: torch.device
     ) -> None:
         self._data, self._device = data, device
         rows = max(1, window_bytes // (4 * data.dim))
@@ -252,7 +254,7 @@ class ShuffledRows:
         self._block = max(1, min(block_rows, rows // 2))
         self._blocks_a_window = max(1, rows // 2 // self._block)
         self._y = torch.from_numpy(np.ascontiguousarray(data.y)).to(device)
-        self.sizes = near_equal(len(data), batch_rows)  # of the batches of an epoch
+        self.sizes = split_near_equal(len(data), batch_rows)  # of the batches of an epoch
 
     def epoch(self, *seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Batches of an epoch: float32 (b, dim) and int64 (b,), on the device; every row once.
@@ -301,22 +303,22 @@ class ShuffledRows:
         return positions[positions < len(self._data)]
 
     def _tensor(self, position: slice | Array) -> torch.Tensor:
-        return writable(self._data.read(position)).to(self._device)
+        return make_writable(self._data.read(position)).to(self._device)
 
 
-def near_equal(n: int, batch_rows: int) -> list[int]:
+def split_near_equal(n: int, batch_rows: int) -> list[int]:
     """Sizes of the batches that n rows make: their number is rounded, and no two sizes differ by more than one.
 
     Batches of one row are avoided, for they have no variance.
 
-    >>> near_equal(10, 4), near_equal(9, 4), near_equal(3, 4), near_equal(3, 2)
+    >>> split_near_equal(10, 4), split_near_equal(9, 4), split_near_equal(3, 4), split_near_equal(3, 2)
     ([5, 5], [4, 5], [3], [3])
     """
     number = max(1, min(round(n / batch_rows), n // 2))
     return [(i + 1) * n // number - i * n // number for i in range(number)]
 
 
-def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -> Array:
+def select_stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -> Array:
     """Positions of a share of each class, ascending.
 
     Of a class with n rows ``share * n`` are drawn, rounded, but at least one; to ``keep_one``, at most n - 1.
@@ -330,20 +332,20 @@ def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -
     return np.sort(np.concatenate(drawn))
 
 
-def with_copies(held_out: Array, y: Array, groups: Array) -> Array:
+def keep_groups_together(held_out: Array, y: Array, groups: Array) -> Array:
     """Positions held out such that every row goes with the first of its group, and no class is held out whole.
 
-    >>> with_copies(np.array([0]), np.array([0, 0, 0, 1]), np.array([5, 6, 5, 7])).tolist()
+    >>> keep_groups_together(np.array([0]), np.array([0, 0, 0, 1]), np.array([5, 6, 5, 7])).tolist()
     [0, 2]
     """
     is_out = np.zeros(len(y), bool)
     is_out[held_out] = True
-    together = beside_the_first(is_out, groups)
+    together = follow_first_copy(is_out, groups)
     whole = np.setdiff1d(y, y[~together])
     return np.flatnonzero(together & ~np.isin(groups, groups[np.isin(y, whole)]))
 
 
-def writable(rows: Array) -> torch.Tensor:
+def make_writable(rows: Array) -> torch.Tensor:
     """A tensor of the rows; read-only memory is copied, for torch has no such tensors."""
     return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
 
@@ -361,7 +363,7 @@ _LOGITS_AT_A_TIME = 1 << 24  # while evaluating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PassSettings:
     """The settings that all candidates of a pass have in common."""
 
     epochs: int
@@ -376,10 +378,10 @@ class Setting:
 
 
 @dataclass(eq=False)
-class Trained:
+class TrainedCandidate:
     """One candidate after, or in the middle of, its training."""
 
-    candidate: Candidate
+    candidate: Hyperparameters
     weight: torch.Tensor  # (n_classes, dim)
     bias: torch.Tensor  # (n_classes,)
     steps: list[State] = field(default_factory=lambda: [{}, {}])  # the optimizer's, for weight and bias
@@ -387,15 +389,15 @@ class Trained:
     diverged_at_epoch: int | None = None
 
 
-class Stack:
+class CandidateStack:
     """Candidates that share batches, and so the products of a step."""
 
-    def __init__(self, members: Sequence[Trained], setting: Setting, sizes: Sequence[int]) -> None:
+    def __init__(self, members: Sequence[TrainedCandidate], setting: PassSettings, sizes: Sequence[int]) -> None:
         self.members = list(members)
         self._classes, self._precision = setting.n_classes, setting.precision
         self.batch_size = members[0].candidate.batch_size
         self.batch_norm = members[0].candidate.batch_norm
-        self._total_steps = setting.epochs * sum(len(near_equal(size, self.batch_size)) for size in sizes)
+        self._total_steps = setting.epochs * sum(len(split_near_equal(size, self.batch_size)) for size in sizes)
         self._weight = torch.cat([member.weight for member in members]).to(setting.device)  # (m n_classes, dim)
         self._bias = torch.cat([member.bias for member in members]).to(setting.device)
         self._weight_gradient = torch.empty_like(self._weight)
@@ -407,7 +409,7 @@ class Stack:
             weight = torch.nn.Parameter(self._weight[part])
             bias = torch.nn.Parameter(self._bias[part])
             weight.grad, bias.grad = self._weight_gradient[part], self._bias_gradient[part]
-            optimizer = optimizer_of(member.candidate, weight, bias)
+            optimizer = build_optimizer(member.candidate, weight, bias)
             for parameter, state in zip((weight, bias), member.steps, strict=True):
                 for name, value in state.items():
                     optimizer.state[parameter][name] = value.to(setting.device, copy=True)
@@ -418,21 +420,21 @@ class Stack:
         b, m = len(x), len(self.members)
         if self.batch_norm:
             x = torch.nn.functional.batch_norm(x, None, None, training=True, eps=EPSILON)
-        logits = product(x, self._weight.T, self._precision).add_(self._bias).view(b, m, self._classes)
+        logits = multiply_matrices(x, self._weight.T, self._precision).add_(self._bias).view(b, m, self._classes)
         residual = torch.log_softmax(logits, dim=2)
         index = y.view(b, 1, 1).expand(b, m, 1)
         self.loss.sub_(residual.gather(2, index).sum(dim=(0, 2), dtype=torch.float64))
         residual.exp_().scatter_add_(2, index, residual.new_full((1, 1, 1), -1.0).expand(b, m, 1)).div_(b)
         flat = residual.view(b, m * self._classes)
-        product(flat.T, x, self._precision, out=self._weight_gradient)
+        multiply_matrices(flat.T, x, self._precision, out=self._weight_gradient)
         torch.sum(flat, dim=0, out=self._bias_gradient)
         for candidate, optimizer, _, _ in self._optimizers:
-            share = factor(candidate.schedule, number, self._total_steps)
+            share = compute_schedule_factor(candidate.schedule, number, self._total_steps)
             for group in optimizer.param_groups:
                 group["lr"] = candidate.learning_rate * share
             optimizer.step()
 
-    def state(self) -> list[Trained]:
+    def state(self) -> list[TrainedCandidate]:
         """The members as they are now; copies on the CPU."""
         for member, (_, optimizer, weight, bias) in zip(self.members, self._optimizers, strict=True):
             member.weight, member.bias = _copy(weight), _copy(bias)
@@ -454,7 +456,9 @@ class Stack:
         return finite
 
 
-def product(a: torch.Tensor, b: torch.Tensor, precision: str, *, out: torch.Tensor | None = None) -> torch.Tensor:
+def multiply_matrices(
+    a: torch.Tensor, b: torch.Tensor, precision: str, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
     """Matrix product in float32, or of both factors rounded to bfloat16; float32 either way."""
     if precision == "bfloat16":
         found = torch.mm(a.bfloat16(), b.bfloat16())
@@ -463,13 +467,13 @@ def product(a: torch.Tensor, b: torch.Tensor, precision: str, *, out: torch.Tens
 
 
 def train(
-    data: Labelled,
-    candidates: Sequence[Candidate],
-    setting: Setting,
+    data: LabelledRows,
+    candidates: Sequence[Hyperparameters],
+    setting: PassSettings,
     *,
     began: Mapping[str, Any] | None = None,
     after_epoch: Callable[[int, Callable[[], State]], None],
-) -> list[Trained]:
+) -> list[TrainedCandidate]:
     """Trains candidates side by side, reading the data once an epoch for all; returns them in their order, on the CPU.
 
     ``after_epoch`` is called with the number of epochs done and a function that gives the state; ``began`` is such a
@@ -483,10 +487,12 @@ def train(
         device=setting.device,
     )
     if began is None:
-        done, members = 0, [Trained(candidate, *_beginning(data.dim, setting)) for candidate in candidates]
+        done, members = 0, [TrainedCandidate(candidate, *_beginning(data.dim, setting)) for candidate in candidates]
     else:
         done = began["epochs"]
-        members = [Trained(candidate, **one) for candidate, one in zip(candidates, began["members"], strict=True)]
+        members = [
+            TrainedCandidate(candidate, **one) for candidate, one in zip(candidates, began["members"], strict=True)
+        ]
     stacks = _stacked(members, setting, reader.sizes)
     with torch.no_grad():
         for epoch in range(done, setting.epochs):
@@ -504,8 +510,8 @@ def train(
     return members
 
 
-def evaluated(
-    trained: Sequence[Trained], data: Labelled, moments: Moments, setting: Setting
+def evaluate_candidates(
+    trained: Sequence[TrainedCandidate], data: LabelledRows, moments: FeatureMoments, setting: PassSettings
 ) -> list[tuple[float | None, float | None]]:
     """Error in percent and mean log loss of each; (None, None) for one that diverged.
 
@@ -523,9 +529,9 @@ def evaluated(
             continue
         weight = torch.cat([trained[number].weight for number in some]).to(setting.device)
         bias = torch.cat([trained[number].bias for number in some]).to(setting.device)
-        mean, scale = normalisation(moments) if not plain else (None, None)
+        mean, scale = compute_normalisation(moments) if not plain else (None, None)
         for part, block in data.blocks(max(1, min(4096, _LOGITS_AT_A_TIME // len(weight)))):
-            x = writable(block).to(setting.device)
+            x = make_writable(block).to(setting.device)
             if mean is not None and scale is not None:
                 x = (x - mean.to(x)) * scale.to(x)
             logits = torch.addmm(bias, x, weight.T).view(len(x), len(some), k)
@@ -543,7 +549,7 @@ def evaluated(
     ]
 
 
-def normalisation(moments: Moments) -> tuple[torch.Tensor, torch.Tensor]:
+def compute_normalisation(moments: FeatureMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and scale of all training rows, float64 (dim,), which replace those of a batch at test time.
 
     A feature that does not vary in training is scaled to 0.
@@ -552,26 +558,26 @@ def normalisation(moments: Moments) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(moments.mean), torch.from_numpy(scale)
 
 
-def _epoch(stacks: Sequence[Stack], reader: ShuffledRows, epoch: int, setting: Setting) -> None:
+def _epoch(stacks: Sequence[CandidateStack], reader: ShuffledRows, epoch: int, setting: PassSettings) -> None:
     """One pass; the batches of the largest size are split for the others."""
-    done = [epoch * sum(len(near_equal(size, stack.batch_size)) for size in reader.sizes) for stack in stacks]
+    done = [epoch * sum(len(split_near_equal(size, stack.batch_size)) for size in reader.sizes) for stack in stacks]
     for x, y in reader.epoch(setting.seed, setting.stage, epoch):
         for number, stack in enumerate(stacks):
             first = 0
-            for size in near_equal(len(x), stack.batch_size):
+            for size in split_near_equal(len(x), stack.batch_size):
                 stack.step(x[first : first + size], y[first : first + size], done[number])
                 first, done[number] = first + size, done[number] + 1
 
 
-def _stacked(members: Sequence[Trained], setting: Setting, sizes: Sequence[int]) -> list[Stack]:
-    together: dict[tuple[int, bool], list[Trained]] = {}
+def _stacked(members: Sequence[TrainedCandidate], setting: PassSettings, sizes: Sequence[int]) -> list[CandidateStack]:
+    together: dict[tuple[int, bool], list[TrainedCandidate]] = {}
     for member in members:
         if member.diverged_at_epoch is None:
             together.setdefault((member.candidate.batch_size, member.candidate.batch_norm), []).append(member)
-    return [Stack(some, setting, sizes) for some in together.values()]
+    return [CandidateStack(some, setting, sizes) for some in together.values()]
 
 
-def _beginning(dim: int, setting: Setting) -> tuple[torch.Tensor, torch.Tensor]:
+def _beginning(dim: int, setting: PassSettings) -> tuple[torch.Tensor, torch.Tensor]:
     """The uniform numbers a torch.nn.Linear begins with, the same for all candidates of a stage."""
     words = np.random.SeedSequence([setting.seed, setting.stage, 1]).generate_state(1)
     generator = torch.Generator().manual_seed(int(words[0]))
@@ -580,7 +586,7 @@ def _beginning(dim: int, setting: Setting) -> tuple[torch.Tensor, torch.Tensor]:
     return weight, torch.empty(setting.n_classes).uniform_(-bound, bound, generator=generator)
 
 
-def _state(epochs: int, members: Sequence[Trained], stacks: Sequence[Stack]) -> State:
+def _state(epochs: int, members: Sequence[TrainedCandidate], stacks: Sequence[CandidateStack]) -> State:
     for stack in stacks:
         stack.state()
     return {

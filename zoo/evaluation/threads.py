@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("evaluate", needed_for="Training probes"):
+with require_extra("evaluate", needed_for="Training probes"):
     import torch
 
 SMALL = 50_000_000
@@ -19,7 +19,7 @@ thread that is not running, which was seen to take fifty times as long.
 
 
 @contextmanager
-def threads_for(n_multiplications: float) -> Iterator[None]:
+def limit_threads(n_multiplications: float) -> Iterator[None]:
     """Lets torch use one thread in the block if its products are small; restores the number after it."""
     before = torch.get_num_threads()
     if n_multiplications >= SMALL or before == 1:

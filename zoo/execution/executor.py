@@ -60,13 +60,13 @@ _LIBRARIES = ("torch", "torchvision", "timm", "pillow", "numpy")  # that may cha
 ABSENT = "not installed"
 
 
-class Wait(Enum):
+class WaitSignal(Enum):
     """Says that there is no work before another outcome."""
 
     WAIT = "wait"
 
 
-WAIT = Wait.WAIT
+WAIT = WaitSignal.WAIT
 """What an iterator of work yields when its next piece depends on an outcome that is not there yet."""
 
 
@@ -101,7 +101,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[W, R]):
+class WorkResult(Generic[W, R]):
     """What became of a piece of work."""
 
     work: W
@@ -124,8 +124,8 @@ class Executor(Protocol):
         """Pieces that run at once, at most."""
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
-    ) -> Iterator[Outcome[W, R]]:
+        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+    ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of all pieces of work, in the order in which they end.
 
         Function and work must be picklable, and a value is small and not None: what is large goes to storage. ``work``
@@ -139,7 +139,7 @@ class Executor(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Piece:
+class PendingWork:
     """A piece of work, and the tries of it that failed."""
 
     work: Any
@@ -152,7 +152,7 @@ class Worker:
 
     name = ""
     place: Hashable = None  # a process or a machine: a piece that failed at one is tried again at another
-    piece: Piece | None = None
+    piece: PendingWork | None = None
     began = 0.0
 
 
@@ -168,16 +168,16 @@ class Pool:
         self._is_running = False
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
-    ) -> Iterator[Outcome[W, R]]:
+        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+    ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of all pieces of work, in the order in which they end; see :class:`Executor`."""
         if self._is_running:
             raise RuntimeError("these workers are at other work already; end that first")
         self._take(function, resources)
         return self._outcomes(iter(work))
 
-    def _outcomes(self, work: Iterator[Any]) -> Iterator[Outcome[Any, Any]]:
-        again: list[Piece] = []
+    def _outcomes(self, work: Iterator[Any]) -> Iterator[WorkResult[Any, Any]]:
+        again: list[PendingWork] = []
         is_over = False
         self._is_running = True
         try:
@@ -192,7 +192,7 @@ class Pool:
                     one = next(work, None)
                     is_over, waits = one is None, one is WAIT
                     if not (is_over or waits):
-                        self._give(worker, Piece(one))
+                        self._give(worker, PendingWork(one))
                 if not again and not any(worker.piece for worker in self.workers):
                     if is_over:
                         return
@@ -207,7 +207,7 @@ class Pool:
                         if not failure.is_final and len(ended.failures) < N_TRIES:
                             again.append(ended)
                             continue
-                    yield Outcome(
+                    yield WorkResult(
                         work=ended.work,
                         value=value,
                         failures=tuple(ended.failures),
@@ -220,14 +220,14 @@ class Pool:
                 if worker.piece is not None:
                     self._end(worker)
 
-    def _free_for(self, piece: Piece | None) -> Worker | None:
+    def _free_for(self, piece: PendingWork | None) -> Worker | None:
         """A worker without work, for a piece that has failed one at another place than the last ones."""
         n_others = len({worker.place for worker in self.workers}) - 1
         avoided = piece.tried_at[-n_others:] if piece is not None and n_others > 0 else []
         free = (worker for worker in self.workers if worker.piece is None and worker.place not in avoided)
         return next(free, None)
 
-    def _give(self, worker: Worker, piece: Piece) -> None:
+    def _give(self, worker: Worker, piece: PendingWork) -> None:
         worker.piece, worker.began = piece, monotonic()
         self._begin(worker, piece)
 
@@ -238,7 +238,7 @@ class Pool:
     def _follow(self) -> None:
         """Brings the workers up to date."""
 
-    def _begin(self, worker: Worker, piece: Piece) -> None:
+    def _begin(self, worker: Worker, piece: PendingWork) -> None:
         """Begins a try of a piece."""
         raise NotImplementedError
 
@@ -251,7 +251,7 @@ class Pool:
         raise NotImplementedError
 
 
-def attempt(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | None, float]:
+def try_work(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | None, float]:
     """Tries a piece of work in this process: its value or why there is none, and seconds.
 
     What is no failure of the piece, such as an interrupt, passes.
@@ -267,7 +267,7 @@ def attempt(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | No
     return None, failure, monotonic() - began
 
 
-class PartOf:
+class PartExecutor:
     """Every n-th piece of work, done by another executor.
 
     Piece i of the work, counted from 1, belongs to part ``(i - 1) % n + 1``: so all parts together do every piece once,
@@ -291,12 +291,12 @@ class PartOf:
         return self.executor.n_workers
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
-    ) -> Iterator[Outcome[W, R]]:
+        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+    ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of the pieces of this part; see :class:`Executor`."""
         return self.executor.map_unordered(function, self.share(work), resources)
 
-    def share(self, work: Iterable[W | Literal[Wait.WAIT]]) -> Iterator[W | Literal[Wait.WAIT]]:
+    def share(self, work: Iterable[W | Literal[WaitSignal.WAIT]]) -> Iterator[W | Literal[WaitSignal.WAIT]]:
         """The pieces of this part; :data:`WAIT` passes."""
         number = 0
         for piece in work:
@@ -331,18 +331,18 @@ def _require_part(k: int, n: int) -> None:
         raise QueryError(f"Got the part {k}/{n} of the work, expected K/N with K from 1 to {max(n, 1)}.")
 
 
-def n_cores() -> int:
+def count_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def versions(*, code: int | None = None) -> dict[str, str]:
+def collect_versions(*, code: int | None = None) -> dict[str, str]:
     """Versions of the zoo, of Python and of the libraries that compute features; imports none of them.
 
     The zoo's has a hash of its source, for checkouts differ more often than their version does. ``code`` is the number
     that counts versions with other features (``zoo.features.origin.CODE_NUMBER``).
 
-    >>> versions()["python"].count(".")
+    >>> collect_versions()["python"].count(".")
     1
     """
     numbers = {"zoo": f"{__version__}+{_source()}"}
@@ -352,10 +352,10 @@ def versions(*, code: int | None = None) -> dict[str, str]:
     return numbers | {library: _installed(library) for library in _LIBRARIES}
 
 
-def difference(wanted: Mapping[str, str], here: Mapping[str, str]) -> str:
+def describe_version_difference(wanted: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Which versions differ, as part of a sentence; empty if none does.
 
-    >>> difference({"torch": "2.9.0", "timm": "1.0.26"}, {"torch": "2.8.0", "timm": "1.0.26"})
+    >>> describe_version_difference({"torch": "2.9.0", "timm": "1.0.26"}, {"torch": "2.8.0", "timm": "1.0.26"})
     'torch 2.8.0 instead of 2.9.0'
     """
     return ", ".join(

@@ -25,8 +25,8 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..errors import DataError, QueryError, StoreError
-from ..storage import Place
-from .executor import DIED, Failure, Outcome, difference
+from ..storage import Location
+from .executor import DIED, Failure, WorkResult, describe_version_difference
 
 RUNS, ASKED = "runs", "run.json"
 FORMAT = 1
@@ -45,7 +45,7 @@ State = Literal["running", "ended", "interrupted", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RunSpec:
     """What a run is to do; JSON values throughout."""
 
     verb: str
@@ -92,8 +92,8 @@ class Journal:
 
     def __init__(
         self,
-        place: Place,
-        asked: Asked,
+        place: Location,
+        asked: RunSpec,
         *,
         engine: str,
         n_workers: int,
@@ -108,7 +108,7 @@ class Journal:
         host = re.sub(r"[^\w.-]", "_", socket.gethostname())
         self.writer = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
         self.problem = ""  # why the record could not be written, the last time
-        differ = difference(self.asked.versions, asked.versions)
+        differ = describe_version_difference(self.asked.versions, asked.versions)
         self.refusal = (  # of work, not of looking whether there is any
             ""
             if mixed_versions or not differ
@@ -124,8 +124,8 @@ class Journal:
             "part": None if part is None else list(part),
             "state": "running",
             "sentence": "",
-            "started": now(),
-            "updated": now(),
+            "started": format_current_time(),
+            "updated": format_current_time(),
             "clock_offset_s": None,
             "items": {"planned": 0, "done": 0, "there": 0, "failed": 0, "retried": 0},
             "more": {"done": 0, "failed": 0},  # other pieces of work, such as measuring what is complete
@@ -185,7 +185,7 @@ class Journal:
 
     def outcome(
         self,
-        outcome: Outcome[Any, Any],
+        outcome: WorkResult[Any, Any],
         label: Mapping[str, Any],
         *,
         is_item: bool = True,
@@ -270,7 +270,7 @@ class Journal:
     def _write(self) -> None:
         """Writes the journal; where that fails it is tried again the next time, for the work is worth more."""
         with self._lock:
-            self._facts["updated"] = now()
+            self._facts["updated"] = format_current_time()
             text = json.dumps(self._facts, ensure_ascii=True)
         try:
             self._place.write(f"{self.writer}.json", text.encode())
@@ -279,12 +279,12 @@ class Journal:
             self.problem = str(error)
 
 
-def _read_asked(place: Place) -> Asked | None:
+def _read_asked(place: Location) -> RunSpec | None:
     facts = _read(place, ASKED)
     if facts is None:
         return None
     try:
-        return Asked(
+        return RunSpec(
             verb=facts["verb"],
             command=tuple(facts["command"]),
             settings=facts["settings"],
@@ -296,7 +296,7 @@ def _read_asked(place: Place) -> Asked | None:
         raise _damaged(place, ASKED, error) from error
 
 
-def _read(place: Place, name: str) -> dict[str, Any] | None:
+def _read(place: Location, name: str) -> dict[str, Any] | None:
     content = place.read(name)
     if content is None:
         return None
@@ -309,13 +309,13 @@ def _read(place: Place, name: str) -> dict[str, Any] | None:
     return facts
 
 
-def _damaged(place: Place, name: str, error: Exception) -> DataError:
+def _damaged(place: Location, name: str, error: Exception) -> DataError:
     return DataError(
         f"The record of a run in {place.shown} is damaged ({name}: {error}); remove it, it decides nothing."
     )
 
 
-def now() -> str:
+def format_current_time() -> str:
     """This moment by the clock here, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -334,7 +334,7 @@ def _add(listed: list[dict[str, Any]], one: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class JournalWriter:
     """The journal of one process, as it was last written."""
 
     facts: Mapping[str, Any]
@@ -348,11 +348,11 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RunRecord:
     """All that is recorded of a run."""
 
-    asked: Asked
-    writers: tuple[Writer, ...]  # those that wrote last come first
+    asked: RunSpec
+    writers: tuple[JournalWriter, ...]  # those that wrote last come first
 
     @property
     def run(self) -> str:
@@ -379,7 +379,7 @@ class Record:
         return any(writer.state == "running" for writer in self.writers)
 
 
-def records(place: Place) -> list[Record]:
+def list_run_records(place: Location) -> list[RunRecord]:
     """The runs at a place; those that were written last come first.
 
     Raises
@@ -394,7 +394,7 @@ def records(place: Place) -> list[Record]:
     return sorted(found, key=lambda record: min((writer.age_s for writer in record.writers), default=1e18))
 
 
-def record_named(place: Place, beginning: str) -> Record:
+def find_run_record(place: Location, beginning: str) -> RunRecord:
     """The run whose name begins so; QueryError if there is none, or are several."""
     runs = place.below(RUNS)
     names = _names(runs)
@@ -406,11 +406,11 @@ def record_named(place: Place, beginning: str) -> Record:
     return record
 
 
-def _names(runs: Place) -> list[str]:
+def _names(runs: Location) -> list[str]:
     return [name for name in runs.places() if _RUN.fullmatch(name)]
 
 
-def _record(place: Place, time_there: float | None) -> Record | None:
+def _record(place: Location, time_there: float | None) -> RunRecord | None:
     asked = _read_asked(place)
     if asked is None:
         return None
@@ -420,11 +420,11 @@ def _record(place: Place, time_there: float | None) -> Record | None:
         if facts is not None:
             written = place.modified_s(name)
             age_s = 0.0 if written is None or time_there is None else max(time_there - written, 0.0)
-            writers.append(Writer(facts=facts, age_s=age_s))
-    return Record(asked=asked, writers=tuple(sorted(writers, key=lambda writer: writer.age_s)))
+            writers.append(JournalWriter(facts=facts, age_s=age_s))
+    return RunRecord(asked=asked, writers=tuple(sorted(writers, key=lambda writer: writer.age_s)))
 
 
-def _time_of(place: Place) -> float | None:
+def _time_of(place: Location) -> float | None:
     """The time by the clock of the place: of a file that is written to look, else of what was written last there."""
     try:
         place.write(_PROBE, b"The time by the clock of this place.\n")

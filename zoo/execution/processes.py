@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any
 
 from ..errors import QueryError, StoreError
-from .executor import DIED, THREADS, Ended, Failure, Piece, Pool, Resources, Worker, attempt
+from .executor import DIED, THREADS, Ended, Failure, PendingWork, Pool, Resources, Worker, try_work
 
 _SPAWN: Any = multiprocessing.get_context("spawn")
 _LOOK_S = 0.1  # between two looks at what processes say
@@ -35,7 +35,7 @@ Listen = Callable[[Any], None]
 _LISTEN: ContextVar[Listen | None] = ContextVar("listen", default=None)
 
 
-def tell(message: object) -> None:
+def send_message(message: object) -> None:
     """Passes something small on to the ``listen`` of the executor; does nothing if it has none."""
     if (listen := _LISTEN.get()) is not None:
         listen(message)
@@ -55,7 +55,7 @@ class Processes(Pool):
     Attributes
     ----------
     listen : callable or None
-        Called here, while outcomes are waited for, with what the function passes to :func:`tell`.
+        Called here, while outcomes are waited for, with what the function passes to :func:`send_message`.
     """
 
     def __init__(self, n_processes: int, *, gpus: Sequence[str] = ()) -> None:
@@ -67,7 +67,7 @@ class Processes(Pool):
             _Process(number, {"CUDA_VISIBLE_DEVICES": gpus[number]} if gpus else {}) for number in range(n_processes)
         ]
         self._here = Worker()
-        self._here.name = worker_name()
+        self._here.name = format_worker_name()
         if n_processes == 0:
             self.workers = [self._here]
         self._function: Any = None  # pickled, unless it is done here
@@ -88,7 +88,7 @@ class Processes(Pool):
         is_here = self._here in self.workers
         self._function, self._n_cpus = function if is_here else _pickled(function), resources.n_cpus
 
-    def _begin(self, worker: Worker, piece: Piece) -> None:
+    def _begin(self, worker: Worker, piece: PendingWork) -> None:
         if isinstance(worker, _Process):
             worker.begin(self._function, _pickled(piece.work), self._n_cpus)
 
@@ -97,7 +97,7 @@ class Processes(Pool):
             token = _LISTEN.set(self.listen)
             try:
                 with _threads(self._n_cpus):
-                    done = attempt(self._function, self._here.piece.work)
+                    done = try_work(self._function, self._here.piece.work)
             finally:
                 _LISTEN.reset(token)
             yield self._here, *done
@@ -164,7 +164,7 @@ class _Process(Worker):
                 if self.pid:
                     yield said
                 else:
-                    self.pid, self.name = said, worker_name(said)
+                    self.pid, self.name = said, format_worker_name(said)
 
     def end(self) -> None:
         if self._pool is None:
@@ -182,7 +182,7 @@ class _Process(Worker):
         self._pool, self._heard, self.pid = None, None, 0
 
 
-def worker_name(pid: int | None = None) -> str:
+def format_worker_name(pid: int | None = None) -> str:
     """Host and process id, by default of this process."""
     return f"{socket.gethostname()}-{os.getpid() if pid is None else pid}"
 
@@ -237,11 +237,11 @@ def _do(function: bytes, work: bytes, n_cpus: int) -> tuple[Any, Failure | None,
     """What a process does with a piece of work."""
     os.environ.update(dict.fromkeys(THREADS, str(n_cpus)))  # for what is imported from here on
     with _threads(n_cpus):
-        return attempt(lambda pickled: unpickled(function)(pickle.loads(pickled)), work)
+        return try_work(lambda pickled: unpickle_function(function)(pickle.loads(pickled)), work)
 
 
 @lru_cache(maxsize=1)
-def unpickled(function: bytes) -> Any:
+def unpickle_function(function: bytes) -> Any:
     """The function of the pieces, with whatever it keeps from piece to piece."""
     return pickle.loads(function)
 

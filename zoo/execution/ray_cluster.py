@@ -22,10 +22,22 @@ from time import monotonic, sleep
 from typing import Any
 
 from ..errors import QueryError
-from ..optional import requires_extra
-from .executor import DIED, THREADS, Ended, Failure, Piece, Pool, Resources, Worker, attempt, difference, n_cores
-from .executor import versions as versions
-from .processes import unpickled, worker_name
+from ..optional import require_extra
+from .executor import (
+    DIED,
+    THREADS,
+    Ended,
+    Failure,
+    PendingWork,
+    Pool,
+    Resources,
+    Worker,
+    count_cores,
+    describe_version_difference,
+    try_work,
+)
+from .executor import collect_versions as collect_versions
+from .processes import format_worker_name, unpickle_function
 
 OBJECT_STORE_BYTES = 200_000_000
 """Of a cluster that is started here; nothing large passes through it."""
@@ -50,13 +62,13 @@ class _Actor:
         import ray
 
         os.environ.update(dict.fromkeys(THREADS, str(n_cpus)))  # for what is imported from here on
-        return worker_name(), ray.get_runtime_context().get_node_id(), versions()
+        return format_worker_name(), ray.get_runtime_context().get_node_id(), collect_versions()
 
     def do(self, function: bytes, work: bytes, n_cpus: int) -> bytes:
         """Value, failure and seconds of a try of a piece of work."""
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(n_cpus)
-        return _dumps(attempt(lambda pickled: unpickled(function)(pickle.loads(pickled)), work))
+        return _dumps(try_work(lambda pickled: unpickle_function(function)(pickle.loads(pickled)), work))
 
 
 class _Slot(Worker):
@@ -175,7 +187,7 @@ class Ray(Pool):
             parent = parent if len(parent) < _LONGEST_FOLDER else "/tmp"
             self._folder = Path(tempfile.mkdtemp(prefix="zoo-ray-", dir=parent))
             how |= {
-                "num_cpus": n_cpus or n_cores(),
+                "num_cpus": n_cpus or count_cores(),
                 "object_store_memory": OBJECT_STORE_BYTES,
                 "include_dashboard": False,
                 "_node_ip_address": _LOOPBACK,
@@ -240,7 +252,7 @@ class Ray(Pool):
                 + "; 'ray status' tells what is in use."
             )
 
-    def _begin(self, worker: Worker, piece: Piece) -> None:
+    def _begin(self, worker: Worker, piece: PendingWork) -> None:
         assert isinstance(worker, _Slot)
         worker.answer = worker.actor.do.remote(self._function, _dumps(piece.work), self._resources.n_cpus)
 
@@ -280,7 +292,7 @@ class Ray(Pool):
         except self._ray.exceptions.RayError as error:
             self._why_none = _last_line(error)
             return
-        what = difference(versions(), there)
+        what = describe_version_difference(collect_versions(), there)
         if what and not self._mixed:
             self.refused[slot.name] = what
             raise QueryError(
@@ -305,7 +317,7 @@ def _import_ray() -> Any:
     hook = sys.excepthook
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        with requires_extra("cluster", needed_for="Work on a Ray cluster"):
+        with require_extra("cluster", needed_for="Work on a Ray cluster"):
             import ray
     finally:
         sys.excepthook = hook

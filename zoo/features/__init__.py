@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from ..evaluation.retrieval import nearest as nearest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .exporting import export_features as export_features
     from .exporting import extract_features as extract_features
     from .origin import Origin as Origin
-    from .origin import code_version as code_version
+    from .origin import get_code_version as get_code_version
     from .origin import require_comparable as require_comparable
     from .shards import Rows as Rows
     from .shards import Skipped as Skipped
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .store import load_features as load_features
     from .store import verify as verify
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             ".evaluation.retrieval": ["nearest"],  # on first use: this package needs nothing of what uses it
             "computing": ["featurise"],
             "exporting": ["export_features", "extract_features"],
-            "origin": ["Origin", "code_version", "require_comparable"],
+            "origin": ["Origin", "get_code_version", "require_comparable"],
             "shards": ["Rows", "Skipped"],
             "store": ["Features", "load_features", "verify"],
         },

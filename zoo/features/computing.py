@@ -15,33 +15,33 @@ from textwrap import shorten
 from typing import TypeAlias
 
 from ..datasets import ImageSet
-from ..drift import full_precision
-from ..encoders.processor import fast_forward, memory_told
-from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError, counted
-from ..optional import requires_extra
-from ..progress import Progress, Silent
-from ..storage import Place, place_at
-from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death
-from .origin import Origin, code_version, run_hash
+from ..encoders.processor import explain_memory_errors, use_fast_forward
+from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError, format_count
+from ..optional import require_extra
+from ..progress import Progress, SilentProgress
+from ..regression_check import use_full_precision
+from ..storage import Location, resolve_place
+from .decoding import DecodedBatch, DecodingSpec, Preprocess, decode_batches, is_death, make_worker_death_error
+from .origin import Origin, compute_run_hash, get_code_version
 from .shards import Skipped, write_shard
 from .store import (
     SHARD_SIZE,
+    FeatureIndex,
     Features,
-    Finished,
-    Index,
+    FinishedShard,
     claim,
     encode_contents,
-    finished_shards,
+    find_finished_shards,
+    hash_preprocess,
+    hash_weights,
     load_features,
-    preprocess_hash,
     publish,
     read_index,
     require_begun_here,
     require_same_origin,
-    weights_hash,
 )
 
-with requires_extra("models", needed_for="Computing features"):
+with require_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
 
@@ -57,7 +57,7 @@ _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Network:
+class GroupNetwork:
     """An encoder of a group."""
 
     encoder: torch.nn.Module
@@ -72,11 +72,11 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Forward:
+class ForwardSpec:
     """The encoders of a group, the images for them, and how to compute."""
 
-    networks: tuple[Network, ...]  # whose names differ
-    decoding: Decoding
+    networks: tuple[GroupNetwork, ...]  # whose names differ
+    decoding: DecodingSpec
     device: torch.device
     batch_size: int
     n_workers: int
@@ -98,7 +98,7 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Computed:
+class ComputedShard:
     """The features of one shard of images under one encoder."""
 
     name: str  # of the encoder
@@ -108,7 +108,7 @@ class Computed:
     skipped: tuple[Skipped, ...]
 
 
-def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> torch.device:
+def choose_device(encoder: torch.nn.Module, wanted: str | torch.device | None) -> torch.device:
     """Where to compute: as wanted, else where the encoder is if that is a GPU, else on a GPU if there is one."""
     present = {tensor.device for tensor in encoder.state_dict().values()}
     if any(device.type == "meta" for device in present):
@@ -133,7 +133,7 @@ def _first_sentence(error: Exception) -> str:
     return shorten(str(error).partition("\n")[0].partition(". ")[0], 120, placeholder="").rstrip(" ,.:")
 
 
-def number_type(encoder: torch.nn.Module, precision: str) -> str:
+def get_number_type(encoder: torch.nn.Module, precision: str) -> str:
     """What the forward pass computes in, by name.
 
     An encoder whose weights are stored in half precision computes in that alone.
@@ -155,15 +155,15 @@ def number_type(encoder: torch.nn.Module, precision: str) -> str:
     return f"{stored} weights{precision.removeprefix(plain)}"
 
 
-def autocast_of(precision: str) -> torch.dtype | None:
+def get_autocast_dtype(precision: str) -> torch.dtype | None:
     """The type of autocast of a precision as number_type names it; None without autocast."""
     return PRECISIONS.get(precision.removesuffix(COMPILED))
 
 
 def compute(
-    forward: Forward,
+    forward: ForwardSpec,
     numbers: Iterable[int],
-    keep: Callable[[Computed], None],
+    keep: Callable[[ComputedShard], None],
     *,
     failed: Callable[[str, Exception], None] | None = None,
 ) -> None:
@@ -176,10 +176,10 @@ def compute(
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
     running = dict.fromkeys(forward.networks)  # in order, without those that failed
-    fillings: dict[Network, _Filling] = {}
+    fillings: dict[GroupNetwork, _ShardBuffer] = {}
 
     @contextmanager
-    def watched(network: Network) -> Iterator[None]:
+    def watched(network: GroupNetwork) -> Iterator[None]:
         try:
             yield
         except (ZooError, RuntimeError, MemoryError) as error:
@@ -191,19 +191,19 @@ def compute(
 
     with _deaths_told(), ExitStack() as stack:
         ready = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
-        batches = stack.enter_context(decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
+        batches = stack.enter_context(decode_batches(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
         stack.enter_context(torch.inference_mode())
-        stack.enter_context(full_precision())
-        stack.enter_context(fast_forward(forward.device))
+        stack.enter_context(use_full_precision())
+        stack.enter_context(use_fast_forward(forward.device))
         for (number, start), batch in zip(steps, batches, strict=True):
             if not fillings:
-                fillings.update({network: _Filling(forward, network, number) for network in running})
+                fillings.update({network: _ShardBuffer(forward, network, number) for network in running})
             if batch.refusal:
                 raise DataError(batch.refusal)
             if batch.unreadable and not forward.skip_corrupt:
                 raise CorruptImage(batch.unreadable[0].image, batch.unreadable[0].reason)
             is_last = start + forward.batch_size >= forward.span(number).stop
-            finished: list[Computed] = []
+            finished: list[ComputedShard] = []
             for network in list(running):
                 with watched(network):
                     fillings[network].take(batch, _output(forward, network, *ready[network], batch))
@@ -220,21 +220,23 @@ Encode: TypeAlias = Callable[[torch.Tensor], object]
 
 
 @contextmanager
-def _ready(network: Network, device: torch.device) -> Iterator[tuple[Encode, torch.memory_format]]:
+def _ready(network: GroupNetwork, device: torch.device) -> Iterator[tuple[Encode, torch.memory_format]]:
     """The encoder on its device, compiled if it shall be, and the memory layout of its images."""
     encoder = network.encoder.to(device).eval()
-    with in_layout(encoder, network.channels_last, stays=network.stays) as layout:
+    with use_memory_format(encoder, network.channels_last, stays=network.stays) as layout:
         yield torch.compile(encoder, dynamic=False) if network.is_compiled else encoder, layout
 
 
-def _output(forward: Forward, network: Network, encode: Encode, layout: torch.memory_format, batch: Batch) -> object:
+def _output(
+    forward: ForwardSpec, network: GroupNetwork, encode: Encode, layout: torch.memory_format, batch: DecodedBatch
+) -> object:
     """What an encoder makes of a batch; None if it has no image."""
     if batch.pixels is None:
         return None
     device, dtype, pin = forward.device, _stored(network.encoder), forward.device.type == "cuda"
     is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
     pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
-    autocast = autocast_of(network.precision)
+    autocast = get_autocast_dtype(network.precision)
     with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
         if not network.is_compiled:
             return encode(pixels)  # (b, dim)
@@ -258,23 +260,23 @@ def _deaths_told() -> Iterator[None]:
     except RuntimeError as error:
         if not is_death(error):
             raise
-        raise died(str(error)) from error
+        raise make_worker_death_error(str(error)) from error
 
 
-class _Filling:
+class _ShardBuffer:
     """One shard of an encoder while its batches come in.
 
     On a GPU the features of a batch are fetched after the next one was submitted, so that the GPU need not wait.
     """
 
-    def __init__(self, forward: Forward, network: Network, number: int) -> None:
+    def __init__(self, forward: ForwardSpec, network: GroupNetwork, number: int) -> None:
         self._forward, self._network, self._number = forward, network, number
         self._positions: list[int] = []
         self._skipped: list[Skipped] = []
         self._x: np.ndarray | None = None  # (rows, dim), from the first batch on
         self._waiting: tuple[list[int], torch.Tensor] | None = None
 
-    def take(self, batch: Batch, output: object) -> None:
+    def take(self, batch: DecodedBatch, output: object) -> None:
         """Takes the output of the encoder for a batch; None if it had no image."""
         self._skipped += batch.unreadable
         self._fetch()
@@ -283,10 +285,10 @@ class _Filling:
             if self._forward.device.type == "cpu":
                 self._fetch()
 
-    def finished(self) -> Computed:
+    def finished(self) -> ComputedShard:
         self._fetch()
         x = np.empty((0, 0), np.float32) if self._x is None else self._x[: len(self._positions)]
-        return Computed(
+        return ComputedShard(
             name=self._network.name,
             number=self._number,
             positions=self._positions,
@@ -303,7 +305,8 @@ class _Filling:
                 return output
             got = f"{output.dtype} {tuple(output.shape)}"
         raise DataError(
-            f"The encoder {self._network.name!r} gives {got} for {counted(n_images, 'image')}; expected floating-point "
+            f"The encoder {self._network.name!r} gives {got} for {format_count(n_images, 'image')}; expected "
+            "floating-point "
             f"numbers of shape ({n_images}, {dim or 'dim'}), one vector an image."
         )
 
@@ -332,7 +335,7 @@ class _Filling:
 
 
 @contextmanager
-def in_layout(
+def use_memory_format(
     encoder: torch.nn.Module, channels_last: bool | None, *, stays: bool = False
 ) -> Iterator[torch.memory_format]:
     """The encoder with the memory layout that its images will have; it is restored at the end, unless it stays."""
@@ -367,7 +370,7 @@ def featurise(
     images: ImageSet,
     *,
     name: str,
-    folder: str | Path | Place | None = None,
+    folder: str | Path | Location | None = None,
     batch_size: int = 64,
     n_workers: int = 0,
     device: str | torch.device | None = None,
@@ -456,18 +459,18 @@ def featurise(
     )
     if folder is None:
         return _in_memory(forward, origin)
-    part = Part(name=name, representation=representation, columns=None, place=place_at(folder))
+    part = FeatureColumns(name=name, representation=representation, columns=None, place=resolve_place(folder))
     return _of_parts(forward, [(part, origin)])[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class FeatureColumns:
     """Features that are some columns of wide rows, or all of them."""
 
     name: str  # id of the encoder with these features
     representation: str  # as in Origin
     columns: Sequence[int] | None
-    place: Place
+    place: Location
 
 
 def featurise_parts(
@@ -475,7 +478,7 @@ def featurise_parts(
     encoder: torch.nn.Module,
     preprocess: Preprocess,
     images: ImageSet,
-    parts: Sequence[Part],
+    parts: Sequence[FeatureColumns],
     *,
     batch_size: int = 64,
     n_workers: int = 0,
@@ -517,7 +520,7 @@ def featurise_parts(
         device=device,
         precision=precision,
         channels_last=None,
-        shard_size=shard_size_of(width),
+        shard_size=compute_shard_size(width),
         skip_corrupt=skip_corrupt,
         progress=progress,
     )
@@ -527,7 +530,7 @@ def featurise_parts(
     )
 
 
-def shard_size_of(width: int) -> int:
+def compute_shard_size(width: int) -> int:
     """Images a shard of rows that are so wide."""
     fitting = SHARD_SIZE
     while fitting > _LEAST_ROWS and 4 * width * fitting > _SHARD_BYTES:
@@ -535,7 +538,7 @@ def shard_size_of(width: int) -> int:
     return fitting
 
 
-def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
+def join_features(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
     """Features of several parts beside each other, in memory, as another name of the encoder has them."""
     several = [parts[one] for one in names]
     x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
@@ -559,43 +562,43 @@ def _begun(
     shard_size: int,
     skip_corrupt: bool,
     progress: Progress | None,
-) -> tuple[Forward, Origin]:
+) -> tuple[ForwardSpec, Origin]:
     """How features are computed, and their origin, whose weights are those of ``encoder``."""
     if not len(images):
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to featurise.")
-    where = device_for(network, device)
-    precision = number_type(network, precision)
+    where = choose_device(network, device)
+    precision = get_number_type(network, precision)
     origin = Origin(
         encoder=name,
         dataset=images.name,
         split=images.split,
-        weights_hash=weights_hash(encoder),
-        preprocess_hash=preprocess_hash(preprocess),
+        weights_hash=hash_weights(encoder),
+        preprocess_hash=hash_preprocess(preprocess),
         images_hash=images.fingerprint,
         representation=representation,
         precision=precision,
-        code_version=code_version(),
+        code_version=get_code_version(),
     )
-    forward = Forward(
-        networks=(Network(encoder=network, name=name, precision=precision, channels_last=channels_last),),
-        decoding=Decoding(images, preprocess),
+    forward = ForwardSpec(
+        networks=(GroupNetwork(encoder=network, name=name, precision=precision, channels_last=channels_last),),
+        decoding=DecodingSpec(images, preprocess),
         device=where,
         batch_size=batch_size,
         n_workers=n_workers,
         shard_size=shard_size,
         skip_corrupt=skip_corrupt,
-        progress=progress or Silent(),
+        progress=progress or SilentProgress(),
     )
     return forward, origin
 
 
-def _in_memory(forward: Forward, origin: Origin) -> Features:
+def _in_memory(forward: ForwardSpec, origin: Origin) -> Features:
     images = forward.images
     x: np.ndarray | None = None  # (n, dim), from the first shard on
     read: list[int] = []
     skipped: list[Skipped] = []
 
-    def keep(part: Computed) -> None:
+    def keep(part: ComputedShard) -> None:
         nonlocal x
         if x is None and len(part.x):
             x = np.empty((len(images), part.x.shape[1]), np.float32)
@@ -605,7 +608,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         read.extend(part.positions)
         skipped.extend(part.skipped)
 
-    with reported(forward, origin, n_done=0):
+    with report_progress(forward, origin, n_done=0):
         compute(forward, range(forward.n_shards), keep)
     if x is None:
         raise _nothing_readable(images, skipped)
@@ -623,7 +626,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
     )
 
 
-def _of_parts(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> dict[str, Features]:
+def _of_parts(forward: ForwardSpec, parts: Sequence[tuple[FeatureColumns, Origin]]) -> dict[str, Features]:
     """Computes what the places of the parts lack, and loads them."""
     images = forward.images
     try:
@@ -638,30 +641,32 @@ def _of_parts(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> dict[st
         features = load_features(part.place)
         require_same_origin(part.place, features.origin, origin)
         require_wanted(forward, features.skipped)
-        contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
-        groups = of_rows(images.groups, features.skipped)  # those of the images asked for, whatever is stored
+        contents = (
+            features.contents if images.contents is None else select_row_hashes(images.contents, features.skipped)
+        )
+        groups = select_row_hashes(images.groups, features.skipped)  # those of the images asked for, whatever is stored
         found[part.name] = replace(features, contents=contents, groups=groups, tags=images.tags, target=images.target)
     return found
 
 
-def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
+def select_row_hashes(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
     """Hashes of the images of the rows, from those of all images."""
     return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
+class _IncompleteFeatures:
     """A place that is not complete."""
 
-    part: Part
+    part: FeatureColumns
     origin: Origin
-    shards: dict[int, Finished]
+    shards: dict[int, FinishedShard]
 
 
-def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
+def _complete(forward: ForwardSpec, parts: Sequence[tuple[FeatureColumns, Origin]]) -> None:
     """Computes what the places lack, those of one size of shards together."""
     images = forward.images
-    by_size: dict[int, list[_Open]] = {}
+    by_size: dict[int, list[_IncompleteFeatures]] = {}
     for part, origin in parts:
         index = read_index(part.place)
         if index is not None:
@@ -669,21 +674,21 @@ def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
             continue
         require_begun_here(part.place)
         size = claim(part.place, origin, shard_size=forward.shard_size)
-        shards = finished_shards(part.place, origin, n_images=len(images), shard_size=size)
+        shards = find_finished_shards(part.place, origin, n_images=len(images), shard_size=size)
         require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
-        by_size.setdefault(size, []).append(_Open(part=part, origin=origin, shards=shards))
+        by_size.setdefault(size, []).append(_IncompleteFeatures(part=part, origin=origin, shards=shards))
     for size, some in by_size.items():
         _fill(replace(forward, shard_size=size), some)
     if not by_size:
-        with reported(forward, parts[0][1], n_done=len(images)):
+        with report_progress(forward, parts[0][1], n_done=len(images)):
             pass
 
 
-def _fill(forward: Forward, some: Sequence[_Open]) -> None:
+def _fill(forward: ForwardSpec, some: Sequence[_IncompleteFeatures]) -> None:
     """Computes the shards that places lack, and makes them complete."""
     images, labels = forward.images, np.asarray(forward.images.labels)
 
-    def keep(computed: Computed) -> None:
+    def keep(computed: ComputedShard) -> None:
         names = [images.names[position] for position in computed.positions]
         for one in some:
             if computed.number in one.shards:
@@ -691,7 +696,7 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
             x, columns = computed.x, one.part.columns
             if len(x) and columns is not None:
                 x = x[:, list(columns)]
-            run = run_hash(one.origin, shard_size=forward.shard_size)
+            run = compute_run_hash(one.origin, shard_size=forward.shard_size)
             listed = write_shard(
                 one.part.place,
                 x,
@@ -701,51 +706,51 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
                 number=computed.number,
                 skipped=computed.skipped,
             )
-            one.shards[computed.number] = Finished(listed=listed, dim=x.shape[1], skipped=computed.skipped)
+            one.shards[computed.number] = FinishedShard(listed=listed, dim=x.shape[1], skipped=computed.skipped)
 
     missing = [number for number in range(forward.n_shards) if any(number not in one.shards for one in some)]
     n_missing = sum(len(forward.span(number)) for number in missing)
-    with reported(forward, some[0].origin, n_done=len(images) - n_missing):
+    with report_progress(forward, some[0].origin, n_done=len(images) - n_missing):
         compute(forward, missing, keep)
     for one in some:
         finished = [one.shards[number] for number in sorted(one.shards)]
-        publish(one.part.place, index_of(images, one.origin, finished, shard_size=forward.shard_size))
+        publish(one.part.place, build_index(images, one.origin, finished, shard_size=forward.shard_size))
 
 
-def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, shard_size: int) -> Index:
+def build_index(images: ImageSet, origin: Origin, shards: Sequence[FinishedShard], *, shard_size: int) -> FeatureIndex:
     """The index of all shards of an image set, in their order; DataError if none of the images could be read."""
     skipped = tuple(image for shard in shards for image in shard.skipped)
     dims = {shard.dim for shard in shards if shard.listed.n_rows}
     if not dims:
         raise _nothing_readable(images, skipped)
     _require_one_dim(dims, origin)
-    return Index(
+    return FeatureIndex(
         origin=replace(origin, n_skipped=len(skipped)),
         classes=images.classes,
         dim=dims.pop(),
         shard_size=shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encode_contents(of_rows(images.contents, skipped)),
-        groups=encode_contents(of_rows(images.groups, skipped)),
+        contents=encode_contents(select_row_hashes(images.contents, skipped)),
+        groups=encode_contents(select_row_hashes(images.groups, skipped)),
         tags=images.tags,
         target=images.target,
     )
 
 
 @contextmanager
-def reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
+def report_progress(forward: ForwardSpec, origin: Origin, *, n_done: int) -> Iterator[None]:
     """Begins and ends the progress of a run; says so if its batches are too large."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
     try:
-        with memory_told(forward.batch_size, forward.device):
+        with explain_memory_errors(forward.batch_size, forward.device):
             yield
     finally:
         forward.progress.end()
 
 
-def require_wanted(forward: Forward, skipped: Sequence[Skipped]) -> None:
+def require_wanted(forward: ForwardSpec, skipped: Sequence[Skipped]) -> None:
     """Refuses features without some of the images where all were asked for."""
     if skipped and not forward.skip_corrupt:
         raise CorruptImage(skipped[0].image, skipped[0].reason)

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 from ..datasets import ImageSet
 from ..errors import CorruptImage, DataError
-from ..optional import requires_extra
+from ..optional import require_extra
 from .shards import Skipped
 
-with requires_extra("models", needed_for="Computing features"):
+with require_extra("models", needed_for="Computing features"):
     import torch
 
 Preprocess: TypeAlias = Callable[[Any], torch.Tensor]
@@ -31,7 +31,7 @@ _DEATH_NOTICED_S = 0.5  # within which torch notices that a worker was killed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class DecodedBatch:
     """Images that are ready for the encoder."""
 
     positions: list[int]  # in the image set, of the images that could be read
@@ -39,19 +39,19 @@ class Batch:
     unreadable: list[Skipped]
     refusal: str = ""  # why none of them is of use
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self) -> DecodedBatch:
         """The same in memory from which a GPU copies by itself; torch's loader calls it."""
         return self if self.pixels is None else replace(self, pixels=self.pixels.pin_memory())
 
 
-class Decoding:
+class DecodingSpec:
     """Image set and preprocessing as a data set of batches; a class so that worker processes can unpickle it."""
 
     def __init__(self, images: ImageSet, preprocess: Preprocess) -> None:
         self.images = images
         self.preprocess = preprocess
 
-    def __getitem__(self, positions: Sequence[int]) -> Batch:
+    def __getitem__(self, positions: Sequence[int]) -> DecodedBatch:
         """The batch of images at some positions."""
         tensors: list[torch.Tensor] = []
         read: list[int] = []
@@ -63,7 +63,7 @@ class Decoding:
             except CorruptImage as error:  # as a value: the others of the batch are wanted
                 unreadable.append(Skipped(image=error.image, position=position, reason=str(error)))
             except DataError as error:  # and would make several lines of this one
-                return Batch([], None, [], refusal=str(error))
+                return DecodedBatch([], None, [], refusal=str(error))
         for position, tensor in zip(read, tensors, strict=True):
             if tensor.shape != tensors[0].shape:
                 names = self.images.names
@@ -72,14 +72,14 @@ class Decoding:
                     f"{tuple(tensor.shape)} of {names[position]!r}; expected one shape for all images, so resize and "
                     "crop them to one size."
                 )
-                return Batch([], None, [], refusal=refusal)
-        return Batch(read, torch.stack(tensors) if tensors else None, unreadable)
+                return DecodedBatch([], None, [], refusal=refusal)
+        return DecodedBatch(read, torch.stack(tensors) if tensors else None, unreadable)
 
 
 @contextmanager
-def decoded(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Iterator[Iterator[Batch]]:
+def decode_batches(
+    decoding: DecodingSpec, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
+) -> Iterator[Iterator[DecodedBatch]]:
     """The batches of images at these positions, in order, some of them ahead of time.
 
     ``n_workers`` processes decode; with none, a thread of this process. ``pin``: into memory from which a GPU copies by
@@ -93,7 +93,7 @@ def decoded(
         n_threads = torch.get_num_threads()
         thread.submit(torch.set_num_threads, 1).result()  # of that thread; but torch also sets the number
         torch.set_num_threads(n_threads)  # of threads that are started later, which must not change
-        waiting: deque[Future[Batch]] = deque()
+        waiting: deque[Future[DecodedBatch]] = deque()
         try:
             yield _ahead(thread, waiting, decoding, iter(batches), pin=pin)
         finally:
@@ -102,10 +102,10 @@ def decoded(
 
 
 def _in_processes(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Generator[Batch, None, None]:
+    decoding: DecodingSpec, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
+) -> Generator[DecodedBatch, None, None]:
     """A generator, for the loader ends its processes when nothing refers to it: at the latest when this is closed."""
-    loader: torch.utils.data.DataLoader[Batch] = torch.utils.data.DataLoader(
+    loader: torch.utils.data.DataLoader[DecodedBatch] = torch.utils.data.DataLoader(
         decoding,  # type: ignore[arg-type]
         sampler=batches,
         batch_size=None,
@@ -125,7 +125,7 @@ def _in_processes(
         with suppress(RuntimeError):
             time.sleep(_DEATH_NOTICED_S)
     # here nothing refers to the error any more, and through it to the loader and its processes
-    raise died(reason)
+    raise make_worker_death_error(reason)
 
 
 def is_death(error: BaseException) -> bool:
@@ -133,7 +133,7 @@ def is_death(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and str(error).startswith("DataLoader worker")  # it has no class of its own
 
 
-def died(reason: str) -> DataError:
+def make_worker_death_error(reason: str) -> DataError:
     """The error about a worker process that died."""
     return DataError(
         f"A process that decodes images died ({reason.partition(chr(10))[0].rstrip('. ')}), perhaps for want of memory "
@@ -143,13 +143,13 @@ def died(reason: str) -> DataError:
 
 def _ahead(
     thread: ThreadPoolExecutor,
-    waiting: deque[Future[Batch]],
-    decoding: Decoding,
+    waiting: deque[Future[DecodedBatch]],
+    decoding: DecodingSpec,
     batches: Iterator[Sequence[int]],
     *,
     pin: bool,
-) -> Iterator[Batch]:
-    def fetch(positions: Sequence[int]) -> Batch:
+) -> Iterator[DecodedBatch]:
+    def fetch(positions: Sequence[int]) -> DecodedBatch:
         batch = decoding[positions]
         return batch.pin_memory() if pin else batch
 

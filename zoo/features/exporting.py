@@ -22,33 +22,33 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from ..cards.catalogue import catalogue
-from ..datasets.folders import joined
+from ..cards.catalogue import load_catalogue
+from ..datasets.folders import join_parts
 from ..datasets.images import NO_LABEL, get_numbers
-from ..datasets.opening import open_any_images
+from ..datasets.sources import open_any_images
 from ..errors import DataError, QueryError, StoreError
-from ..files import replaced
-from ..optional import requires_extra
-from ..progress import Progress, Silent
-from ..storage import place_at
+from ..files import replace_file
+from ..optional import require_extra
+from ..progress import Progress, SilentProgress
+from ..storage import resolve_place
 from .computing import featurise
-from .items import Featurising
-from .origin import differences
-from .store import Features, Index, load_features, read_index
+from .origin import describe_origin_differences
+from .store import FeatureIndex, Features, load_features, read_index
+from .work_items import FeaturisingOptions
 
-with requires_extra("images", needed_for="Writing features as Parquet"):
+with require_extra("images", needed_for="Writing features as Parquet"):
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 FORMAT = "zoo-features-parquet-1"
 
-Part: TypeAlias = tuple[Features, Index]
+Part: TypeAlias = tuple[Features, FeatureIndex]
 Writing: TypeAlias = Callable[[Sequence[Part], dict[str, Any], BinaryIO, Path], Iterator[int]]  # yields numbers of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportResult:
     """A file that was written, or was there."""
 
     where: str  # the features
@@ -61,7 +61,7 @@ class Exported:
 
 def export_features(
     places: Sequence[str | Path], out: str | Path, kind: str = "parquet", *, progress: Progress | None = None
-) -> list[Exported]:
+) -> list[ExportResult]:
     """Writes features as files for others, of kind "parquet" or "npy".
 
     Parameters
@@ -82,11 +82,11 @@ def export_features(
     QueryError
         If several places are to go into one file, or two of them would have one name.
     """
-    loaded = [(load_features(where), read_index(place_at(where))) for where in places]
+    loaded = [(load_features(where), read_index(resolve_place(where))) for where in places]
     files = _files(Path(out), [(features, index) for features, index in loaded if index is not None], kind)
     for path in files:
         require_target(path, kind)
-    told = progress or Silent()
+    told = progress or SilentProgress()
     told.start("features", sum(len(features) for features, _ in loaded), 0)
     try:
         return [_exported(path, some, kind, told) for path, some in files.items()]
@@ -99,7 +99,7 @@ def extract_features(
     images: str | os.PathLike[str] | Sequence[str],
     *,
     folder: str | Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     **options: Any,
 ) -> Features:
     """Features of any images under an encoder of the zoo, in their order; labels, where they have some, come along.
@@ -115,8 +115,8 @@ def extract_features(
     from ..loading import load
 
     data = open_any_images(images, is_new=True, **options)
-    whole = data.train if data.is_whole else joined([data.train, data.val])
-    chosen, known = asdict(how or Featurising(skip_corrupt=True)), catalogue().id_of(name)
+    whole = data.train if data.is_whole else join_parts([data.train, data.val])
+    chosen, known = asdict(how or FeaturisingOptions(skip_corrupt=True)), load_catalogue().id_of(name)
     representation = known.partition("@")[2] or "card"
     return featurise(*load(known), whole, name=known, folder=folder, representation=representation, **chosen)
 
@@ -139,12 +139,12 @@ def _not_one_file(n: int, out: Path, why: str = "") -> QueryError:
     return QueryError(f"{what}; name a folder, which gets a file for each.")
 
 
-def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) -> Exported:
+def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) -> ExportResult:
     about, first = _about(parts), parts[0][0]
     try:
         if _about_in(path) != about:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replaced(path) as file:
+            with replace_file(path) as file:
                 for n_written in _WRITERS[kind](parts, about, file, path):
                     progress.advance(n_written)
         size_bytes = path.stat().st_size
@@ -154,7 +154,7 @@ def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) 
         ) from error
     n_rows, n_groups = sum(len(features) for features, _ in parts), sum(1 for _ in _blocks(parts))
     sizes: dict[str, int] = {"n_rows": n_rows, "dim": first.dim, "n_groups": n_groups, "size_bytes": size_bytes}
-    return Exported(where=first.where, path=path, **sizes)
+    return ExportResult(where=first.where, path=path, **sizes)
 
 
 def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequence[Part]]:
@@ -162,7 +162,9 @@ def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequenc
     if target.suffix == f".{kind}":
         first = parts[0][0].origin
         facts = ("encoder", "dataset", "weights_hash", "preprocess_hash", "representation", "precision")
-        differ = [one for features, _ in parts if (one := differences(first, features.origin, among=facts))]
+        differ = [
+            one for features, _ in parts if (one := describe_origin_differences(first, features.origin, among=facts))
+        ]
         if differ or len({features.origin.split for features, _ in parts}) < len(parts):
             why = f" (they differ in {' and '.join(differ[0])})" if differ else ""
             raise _not_one_file(len(parts), target, why)
@@ -184,7 +186,7 @@ def _file_name(features: Features) -> str:
 def _about(parts: Sequence[Part]) -> dict[str, Any]:
     """What the metadata say."""
     first = parts[0][0]
-    card = catalogue().get(first.origin.encoder)
+    card = load_catalogue().get(first.origin.encoder)
     origins = [features.origin for features, _ in parts]
     several = {name: ", ".join(getattr(one, name) for one in origins) for name in ("split", "images_hash")}
     return {
@@ -250,7 +252,7 @@ def _write_npy(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, pat
             columns.setdefault(name, []).extend(np.asarray(values).tolist())
         yield rows.stop - rows.start
     path.unlink(missing_ok=True)  # so that a stop leaves no rows beside the names of others
-    with replaced(Path(f"{path}.json")) as beside:
+    with replace_file(Path(f"{path}.json")) as beside:
         beside.write(json.dumps(about | columns, ensure_ascii=True).encode())
 
 

@@ -62,16 +62,16 @@ class HasOrigin(Protocol):
         """Names of the labels."""
 
 
-def code_version() -> str:
+def get_code_version() -> str:
     """The version of the zoo, and the number of its featurising code, which alone decides.
 
-    >>> code_version().endswith(f", featurising {CODE_NUMBER}")
+    >>> get_code_version().endswith(f", featurising {CODE_NUMBER}")
     True
     """
     return f"zoo {__version__}, featurising {CODE_NUMBER}"
 
 
-def differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_NAMED)) -> list[str]:
+def describe_origin_differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_NAMED)) -> list[str]:
     """The facts in which two origins differ, in words; hashes by their beginnings."""
     different = []
     for name in among:
@@ -96,22 +96,23 @@ def require_comparable(one: HasOrigin, other: HasOrigin) -> None:
     DataError
         Says in what they differ.
     """
-    different = differences(one.origin, other.origin, among=_OF_ENCODER)
+    different = describe_origin_differences(one.origin, other.origin, among=_OF_ENCODER)
     if one.classes and other.classes and one.classes != other.classes:
         different.append(_classes_differ(one.classes, other.classes))
     if different:
         raise DataError(
-            f"The features of {named(one.origin)} and of {named(other.origin)} cannot be used together, for they "
+            f"The features of {describe_dataset_split(one.origin)} and of {describe_dataset_split(other.origin)} "
+            "cannot be used together, for they "
             f"differ in {' and '.join(different)}; compute one of them again as the other was."
         )
 
 
-def named(origin: Origin) -> str:
+def describe_dataset_split(origin: Origin) -> str:
     """Data set and split in a sentence."""
     return f"{origin.dataset!r} ({origin.split})"
 
 
-def run_hash(origin: Origin, *, shard_size: int) -> str:
+def compute_run_hash(origin: Origin, *, shard_size: int) -> str:
     """A hash of the origin and the size of shards, which every shard of one folder has."""
     decisive = {field.name: _decisive(field.name, getattr(origin, field.name)) for field in fields(origin)}
     decisive |= {"n_skipped": 0, "shard_size": shard_size}  # how many are skipped is known at the end only
@@ -121,25 +122,25 @@ def run_hash(origin: Origin, *, shard_size: int) -> str:
 _STORED_AS = ", stored as "
 
 
-def stored_as(precision: str, stored: str) -> str:
+def format_storage(precision: str, stored: str) -> str:
     """A precision of an origin, with the type in which the numbers are stored if that is not float32.
 
-    >>> stored_as("float32", "float16"), stored_as("float32", "float32")
+    >>> format_storage("float32", "float16"), format_storage("float32", "float32")
     ('float32, stored as float16', 'float32')
     """
     return precision if stored == "float32" else f"{precision}{_STORED_AS}{stored}"
 
 
-def stored_type(precision: str) -> str:
+def get_stored_type(precision: str) -> str:
     """The type in which the numbers of an origin with this precision are stored.
 
-    >>> stored_type("bfloat16, stored as float16"), stored_type("bfloat16")
+    >>> get_stored_type("bfloat16, stored as float16"), get_stored_type("bfloat16")
     ('float16', 'float32')
     """
     return precision.partition(_STORED_AS)[2] or "float32"
 
 
-def origin_from(facts: Mapping[str, Any]) -> Origin:
+def parse_origin(facts: Mapping[str, Any]) -> Origin:
     """An origin from a file; ValueError if a fact is missing, unknown or of another type."""
     types = {field.name: int if field.name == "n_skipped" else str for field in fields(Origin)}
     if facts.keys() != types.keys() or any(type(facts[name]) is not kind for name, kind in types.items()):

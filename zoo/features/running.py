@@ -17,12 +17,22 @@ from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import QueryError, StoreError, ZooError
-from ..execution.executor import DIED, WAIT, Executor, Outcome, PartOf, Resources, Wait, versions
-from ..execution.journal import Asked, Journal, now
+from ..execution.executor import DIED, WAIT, Executor, PartExecutor, Resources, WaitSignal, WorkResult, collect_versions
+from ..execution.journal import Journal, RunSpec, format_current_time
 from ..progress import Progress
-from .items import Item, ItemDone, Setting, alone, complete, compute_item, features_path, place_of, plan
 from .origin import CODE_NUMBER
-from .store import HOW, INDEX, RUN, damaged, read_index
+from .store import HOW, INDEX, RUN, make_damage_error, read_index
+from .work_items import (
+    FeatureItem,
+    FeatureItemResult,
+    FeatureRunSettings,
+    build_features_path,
+    complete,
+    compute_item,
+    locate_features,
+    make_items,
+    split_by_encoder,
+)
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
@@ -35,7 +45,7 @@ _NAMED = 20  # images that could not be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class More:
+class FollowUpTask:
     """A piece of work that follows from complete features."""
 
     encoder: str
@@ -43,7 +53,7 @@ class More:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class FailedWork:
     """Work that could not be done."""
 
     encoder: str
@@ -66,7 +76,7 @@ class RunReport:
     n_skipped: int = 0  # images that could not be read, of complete features, the largest number of an encoder
     complete: list[tuple[str, str]] = field(default_factory=list)  # encoder and part
     incomplete: list[tuple[str, str]] = field(default_factory=list)
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[FailedWork] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)  # encoders that failed again and again
 
     @property
@@ -96,7 +106,7 @@ class RunReport:
 
 
 def run_features(
-    setting: Setting,
+    setting: FeatureRunSettings,
     names: Sequence[str],
     data: ImageData,
     parts: Sequence[str],
@@ -105,13 +115,13 @@ def run_features(
     progress: Progress,
     *,
     resources: Resources,
-    on_complete: Callable[[str], Iterable[More] | None] | None = None,
-    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None = None,
+    on_complete: Callable[[str], Iterable[FollowUpTask] | None] | None = None,
+    on_outcome: Callable[[WorkResult[Any, Any]], Iterable[FollowUpTask] | None] | None = None,
 ) -> RunReport:
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
 
     An item that fails is done again for each of its encoders alone, so that one that fails stops none of the others;
-    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`PartOf`
+    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`PartExecutor`
     this does the items of that part, and completes what the other parts have left complete.
 
     Parameters
@@ -135,7 +145,7 @@ def run_features(
         Is called here, with the id, once all parts of an encoder are complete. The work that it returns is done
         by the workers before the items that are left.
     on_outcome : callable, optional
-        Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
+        Is called here with the outcomes of those pieces, whose work is a :class:`FollowUpTask`; may return others.
 
     Returns
     -------
@@ -151,25 +161,25 @@ def run_features(
     """
     require_one_setting(setting, names, data, parts, resources)
     share = None
-    if isinstance(executor, PartOf):
+    if isinstance(executor, PartExecutor):
         share, executor = (executor.k, executor.n), executor.executor
-    items = plan(setting, names, data, parts, everything=share is not None)
+    items = make_items(setting, names, data, parts, everything=share is not None)
     if share is not None:
         items = items[share[0] - 1 :: share[1]]
     if items and journal.refusal:
         raise StoreError(journal.refusal)
-    run = _Run(setting, names, data, parts, items, journal, progress, is_part=share is not None)
+    run = _RunState(setting, names, data, parts, items, journal, progress, is_part=share is not None)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)
 
 
-def _do(setting: Setting, work: Item | More) -> Any:
+def _do(setting: FeatureRunSettings, work: FeatureItem | FollowUpTask) -> Any:
     """What a worker does."""
-    return compute_item(setting, work) if isinstance(work, Item) else work.do()
+    return compute_item(setting, work) if isinstance(work, FeatureItem) else work.do()
 
 
-def asked_for(
-    setting: Setting,
+def build_run_spec(
+    setting: FeatureRunSettings,
     names: Sequence[str],
     data: ImageData,
     parts: Sequence[str],
@@ -178,7 +188,7 @@ def asked_for(
     verb: str = "features",
     command: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
-) -> Asked:
+) -> RunSpec:
     """What is asked for, as a journal begins with it.
 
     ``command`` are arguments of the command line that ask the same again, without place and engine; ``more`` settings
@@ -190,7 +200,7 @@ def asked_for(
         for part in parts:
             images: ImageSet = getattr(data, part)
             size = setting.shard_size
-            path = features_path(name, images, precision=how.precision, stored=setting.stored)
+            path = build_features_path(name, images, precision=how.precision, stored=setting.stored)
             facts = {"encoder": name, "part": part, "folder": "/".join(path), "n_images": len(images)}
             features.append({**facts, "n_shards": -(-len(images) // size)})
     settings = {
@@ -204,17 +214,17 @@ def asked_for(
         **_moving(setting, resources),
         **(more or {}),
     }
-    return Asked(
+    return RunSpec(
         verb=verb,
         command=tuple(command),
         settings=settings,
         features=tuple(features),
-        versions=versions(code=CODE_NUMBER),
-        started=now(),
+        versions=collect_versions(code=CODE_NUMBER),
+        started=format_current_time(),
     )
 
 
-def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
+def _moving(setting: FeatureRunSettings, resources: Resources) -> dict[str, Any]:
     """Settings that move the last bits of features."""
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
 
@@ -224,7 +234,7 @@ _AT_ONCE = 16  # folders of features that are looked at
 
 
 def require_one_setting(
-    setting: Setting, names: Sequence[str], data: ImageData, parts: Sequence[str], resources: Resources
+    setting: FeatureRunSettings, names: Sequence[str], data: ImageData, parts: Sequence[str], resources: Resources
 ) -> None:
     """Refuses features that were begun with other batches or threads, and notes those of features that begin.
 
@@ -234,7 +244,7 @@ def require_one_setting(
     text = json.dumps(wanted).encode()
 
     def look(name: str, part: str) -> None:
-        place = place_of(setting, name, getattr(data, part))
+        place = locate_features(setting, name, getattr(data, part))
         names = place.names()
         if INDEX in names:
             return
@@ -249,7 +259,7 @@ def require_one_setting(
             there = json.loads(place.read(HOW) or b"{}")
             differing = [name for name in wanted if there[name] != wanted[name]]
         except (ValueError, KeyError, TypeError) as error:
-            raise damaged(place, HOW, error) from error
+            raise make_damage_error(place, HOW, error) from error
         if differing:
             some = [(_IN_WORDS[one], there[one], wanted[one]) for one in differing]
             begun, got = (" and ".join(one[0].format(one[k], "s" * (one[k] != 1)) for one in some) for k in (1, 2))
@@ -263,19 +273,19 @@ def require_one_setting(
             looked.result()
 
 
-class _Run:
+class _RunState:
     """The state of one call of :func:`run_features`."""
 
-    on_complete: Callable[[str], Iterable[More] | None] | None
-    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None
+    on_complete: Callable[[str], Iterable[FollowUpTask] | None] | None
+    on_outcome: Callable[[WorkResult[Any, Any]], Iterable[FollowUpTask] | None] | None
 
     def __init__(
         self,
-        setting: Setting,
+        setting: FeatureRunSettings,
         names: Sequence[str],
         data: ImageData,
         parts: Sequence[str],
-        items: Sequence[Item],
+        items: Sequence[FeatureItem],
         journal: Journal,
         progress: Progress,
         *,
@@ -283,7 +293,7 @@ class _Run:
     ) -> None:
         self._setting, self._data, self._journal, self._progress = setting, data, journal, progress
         self._is_part = is_part
-        self._items, self._more = iter(items), deque[Item | More]()
+        self._items, self._more = iter(items), deque[FeatureItem | FollowUpTask]()
         self._report = RunReport(run=journal.run, n_items=len(items))
         self._n_open = 0  # pieces without an outcome
         self._left = Counter((name, item.part) for item in items for name in item.encoders)
@@ -316,11 +326,11 @@ class _Run:
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
-    def _work(self) -> Iterator[Item | More | Literal[Wait.WAIT]]:
+    def _work(self) -> Iterator[FeatureItem | FollowUpTask | Literal[WaitSignal.WAIT]]:
         """What is to be done next: first what follows from outcomes, then the items."""
         while True:
             piece = self._more.popleft() if self._more else next(self._items, None)
-            if isinstance(piece, Item):
+            if isinstance(piece, FeatureItem):
                 piece = self._without_given_up(piece)
                 if piece is None:
                     continue
@@ -332,7 +342,7 @@ class _Run:
             else:
                 return
 
-    def _without_given_up(self, item: Item) -> Item | None:
+    def _without_given_up(self, item: FeatureItem) -> FeatureItem | None:
         """An item for those of its encoders that have not failed again and again."""
         left = tuple(name for name in item.encoders if self._n_failed[name] < GIVEN_UP)
         for name in item.encoders:
@@ -340,8 +350,8 @@ class _Run:
                 self._ended(name, item)
         return replace(item, encoders=left) if left else None
 
-    def _take(self, outcome: Outcome[Any, Any]) -> None:
-        if not isinstance(outcome.work, Item):
+    def _take(self, outcome: WorkResult[Any, Any]) -> None:
+        if not isinstance(outcome.work, FeatureItem):
             label = {"encoders": [outcome.work.encoder], "part": None, "number": None}
             self._journal.outcome(outcome, label, is_item=False)
             if self.on_outcome is not None:
@@ -351,9 +361,9 @@ class _Run:
         else:
             self._take_done(outcome, outcome.work)
 
-    def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
+    def _take_done(self, outcome: WorkResult[Any, Any], item: FeatureItem) -> None:
         done, label = outcome.value, _label(item)
-        assert isinstance(done, ItemDone)
+        assert isinstance(done, FeatureItemResult)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
             outcome, label, was_there=done.was_there, n_images=0 if done.was_there else n_images, n_bytes=done.n_bytes
@@ -371,8 +381,8 @@ class _Run:
         for name in item.encoders:
             self._ended(name, item)
 
-    def _take_failed(self, outcome: Outcome[Any, Any]) -> None:
-        item: Item = outcome.work
+    def _take_failed(self, outcome: WorkResult[Any, Any]) -> None:
+        item: FeatureItem = outcome.work
         self._rounds[item] += 1
         kinds = {failure.kind for failure in outcome.failures}
         if kinds == {DIED} and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
@@ -381,7 +391,7 @@ class _Run:
         if len(item.encoders) > 1:
             self._report.n_items += len(item.encoders) - 1
             self._journal.planned(len(item.encoders) - 1)
-            self._more.extend(alone(item))
+            self._more.extend(split_by_encoder(item))
             return
         (name,) = item.encoders
         self._journal.outcome(outcome, _label(item))
@@ -393,9 +403,9 @@ class _Run:
         self._ended(name, item)
 
     def _fail(self, name: str, part: str, number: int | None, sentence: str) -> None:
-        self._report.failures.append(Failed(encoder=name, part=part, number=number, sentence=sentence))
+        self._report.failures.append(FailedWork(encoder=name, part=part, number=number, sentence=sentence))
 
-    def _ended(self, name: str, item: Item) -> None:
+    def _ended(self, name: str, item: FeatureItem) -> None:
         """An item of an encoder will not be handed out again."""
         self._left[name, item.part] -= 1
         self._complete_if_due(name, item.part)
@@ -418,7 +428,7 @@ class _Run:
     def _take_complete(self, name: str, part: str) -> None:
         self._journal.complete(name, part)
         self._report.complete.append((name, part))
-        index = read_index(place_of(self._setting, name, self._images(part)))
+        index = read_index(locate_features(self._setting, name, self._images(part)))
         if index is not None and index.skipped:
             self._report.n_skipped = max(self._report.n_skipped, len(index.skipped))
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
@@ -429,7 +439,7 @@ class _Run:
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
         self._rounds[name, part] += 1
-        items = plan(self._setting, [name], self._data, [part]) if self._rounds[name, part] < ROUNDS else []
+        items = make_items(self._setting, [name], self._data, [part]) if self._rounds[name, part] < ROUNDS else []
         if not items:
             sentence = f"The features of {name!r} ({part}) lack shards that were computed; run the same command again."
             self._journal.failed({"encoders": [name], "part": part, "number": None}, sentence)
@@ -450,10 +460,10 @@ class _Run:
         images: ImageSet = getattr(self._data, part)
         return images
 
-    def _n_images(self, item: Item) -> int:
+    def _n_images(self, item: FeatureItem) -> int:
         start = item.number * item.shard_size
         return min(start + item.shard_size, len(self._images(item.part))) - start
 
 
-def _label(item: Item) -> dict[str, Any]:
+def _label(item: FeatureItem) -> dict[str, Any]:
     return {"encoders": list(item.encoders), "part": item.part, "number": item.number, "shard_size": item.shard_size}

@@ -8,7 +8,7 @@ last bit, and two files if they do not: never one with the hash of the other.
 At an address the header and what stands before the rows are read where they are. A whole shard is fetched when its rows
 are first asked for, compared with its hash, and kept in a folder of the cache whose size is limited.
 
-:class:`Rows` and :class:`Names` make the rows and names of many shards look like one array and one list.
+:class:`Rows` and :class:`ImageNames` make the rows and names of many shards look like one array and one list.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any, overload
 
 from ..errors import DataError, QueryError, StoreError
-from ..files import cache_folder, locked, replaced
-from ..optional import requires_extra
-from ..storage import Place
-from ..weights.store import Placed, parse_safetensors, safetensors_header
+from ..files import get_cache_folder, lock_file, replace_file
+from ..optional import require_extra
+from ..storage import Location
+from ..weights.store import ArrayLocation, build_safetensors_header, parse_safetensors
 
-with requires_extra("models", needed_for="Working with features"):
+with require_extra("models", needed_for="Working with features"):
     import numpy as np
 
 FORMAT = "zoo-features-2"
@@ -63,7 +63,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ShardEntry:
     """A shard that was written, as the index lists it."""
 
     file: str  # its name
@@ -73,10 +73,10 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class FeatureShard:
     """One shard in its place."""
 
-    place: Place
+    place: Location
     file: str  # its name
     run: str  # hash of what it belongs to
     number: int
@@ -84,13 +84,13 @@ class Shard:
     dim: int  # 0 if it has no rows
     size_bytes: int
     skipped: tuple[Skipped, ...]
-    arrays: dict[str, Placed]
+    arrays: dict[str, ArrayLocation]
     digest: str = ""  # hash of all its bytes, as an index or its name has it; empty if neither does
     y: bytes | None = field(default=None, repr=False)  # of a shard at an address, from the same answer as its header
 
 
 def write_shard(
-    place: Place,
+    place: Location,
     x: np.ndarray,
     y: np.ndarray,
     names: Sequence[str],
@@ -99,7 +99,7 @@ def write_shard(
     number: int,
     skipped: Sequence[Skipped] = (),
     stored: str = "float32",
-) -> Listed:
+) -> ShardEntry:
     """Writes one shard, whole or not at all: it is made in memory, hashed, and written at once under its final name.
 
     ``stored`` is one of :data:`STORED`; float16 rounds to eleven bits. DataError if a number is too large for that,
@@ -119,12 +119,12 @@ def write_shard(
         "number": str(number),
         "skipped": json.dumps([asdict(image) for image in skipped]),
     }
-    header = safetensors_header({name: (kinds[name], array.shape) for name, array in arrays.items()}, about)
+    header = build_safetensors_header({name: (kinds[name], array.shape) for name, array in arrays.items()}, about)
     content = b"".join([header, *(array.reshape(-1).view(np.uint8).data for array in arrays.values())])
-    digest = hash_of(content)
+    digest = compute_digest(content)
     file = f"shard-{number:06d}-{digest}.safetensors"
     place.write(file, content)
-    return Listed(file=file, n_rows=len(y), size_bytes=len(content), digest=digest)
+    return ShardEntry(file=file, n_rows=len(y), size_bytes=len(content), digest=digest)
 
 
 def _rounded(x: np.ndarray, stored: str) -> np.ndarray:
@@ -141,15 +141,15 @@ def _rounded(x: np.ndarray, stored: str) -> np.ndarray:
     return rows
 
 
-def hash_of(content: bytes) -> str:
+def compute_digest(content: bytes) -> str:
     """The hash of a shard's bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def read_shard(place: Place, file: str, *, size: int | None = None) -> Shard:
+def read_shard(place: Location, file: str, *, size: int | None = None) -> FeatureShard:
     """The header of a shard, checked against its length; ValueError if it is missing or not a shard.
 
-    At an address ``size`` is the length if it is known, as from :meth:`zoo.storage.Place.sizes`.
+    At an address ``size`` is the length if it is known, as from :meth:`zoo.storage.Location.sizes`.
     """
     head: bytes | None = None
     try:
@@ -168,7 +168,7 @@ def read_shard(place: Place, file: str, *, size: int | None = None) -> Shard:
         (n_rows, dim), n_labels, n_names = arrays["x"].shape, arrays["y"].shape, arrays["name_ends"].shape
         if n_labels != (n_rows,) or n_names != (n_rows,):
             raise ValueError("its rows, labels and names are not of one number")
-        return Shard(
+        return FeatureShard(
             place=place,
             file=file,
             run=str(about["run"]),
@@ -187,7 +187,7 @@ def read_shard(place: Place, file: str, *, size: int | None = None) -> Shard:
         raise ValueError(f"its header is not that of a shard ({error!r})") from error
 
 
-def _head(place: Place, file: str, size: int | None) -> tuple[bytes, int]:
+def _head(place: Location, file: str, size: int | None) -> tuple[bytes, int]:
     """The first bytes of a shard at an address, with all of its header, and its length."""
     head = place.read(file, 0, _HEAD_BYTES)
     size = place.size(file) if size is None or size < 0 else size
@@ -199,7 +199,7 @@ def _head(place: Place, file: str, size: int | None) -> tuple[bytes, int]:
     return head, size
 
 
-def _cut(head: bytes, placed: Placed) -> bytes | None:
+def _cut(head: bytes, placed: ArrayLocation) -> bytes | None:
     """The bytes of an array, if the first bytes of its file have all of it."""
     end = placed.offset + placed.n_bytes
     return head[placed.offset : end] if end <= len(head) else None
@@ -210,7 +210,7 @@ def _hash_in(file: str) -> str:
     return match[2] if match and len(match[2]) == 32 else ""
 
 
-def mapped(path: Path, placed: Placed) -> np.ndarray:
+def map_shard_array(path: Path, placed: ArrayLocation) -> np.ndarray:
     """An array of a shard, mapped into memory for reading.
 
     ValueError if the file is shorter than it was: reading beyond its end would kill the process.
@@ -223,7 +223,7 @@ def mapped(path: Path, placed: Placed) -> np.ndarray:
     return np.memmap(path, dtype=dtype, mode="r", offset=placed.offset, shape=placed.shape).view(np.ndarray)
 
 
-def shard_files(place: Place) -> dict[str, tuple[int, str, int]]:
+def list_shard_files(place: Location) -> dict[str, tuple[int, str, int]]:
     """Number, hash (of older ones its first half), and bytes of every file that is named as a shard, in order."""
     found = {}
     for file, size in place.sizes().items():
@@ -232,7 +232,7 @@ def shard_files(place: Place) -> dict[str, tuple[int, str, int]]:
     return found
 
 
-def shard_number(file: str) -> int | None:
+def parse_shard_number(file: str) -> int | None:
     """The number of a shard by its name; None if no shard is called so."""
     match = _NAME.fullmatch(file)
     return int(match[1]) if match else None
@@ -243,7 +243,7 @@ def is_shard_name(file: str) -> bool:
     return _NAME.fullmatch(file) is not None
 
 
-def file_digest(place: Place, file: str) -> str:
+def hash_shard_file(place: Location, file: str) -> str:
     """The hash of all bytes of a file, as :func:`write_shard` gives it; PlaceError if it cannot be read."""
     digest = hashlib.blake2b(digest_size=16)
     for block in place.blocks(file):
@@ -272,7 +272,7 @@ class Rows:
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(self, shards: Sequence[Shard], *, dim: int) -> None:
+    def __init__(self, shards: Sequence[FeatureShard], *, dim: int) -> None:
         self._shards = tuple(replace(shard, y=None) for shard in shards if shard.n_rows)
         self._ends = np.array(list(accumulate(shard.n_rows for shard in self._shards)), dtype=np.int64)
         self.shape = (int(self._ends[-1]) if self._shards else 0, dim)
@@ -364,16 +364,16 @@ class Rows:
         return _read(self._shards[number], "x")
 
 
-class Names(Sequence[str]):
+class ImageNames(Sequence[str]):
     """Names of images, which stay on the disk until they are asked for."""
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
+    def __init__(self, shards: Sequence[FeatureShard]) -> None:
         self._shards = tuple(replace(shard, y=None) for shard in shards if shard.n_rows)
         self._ends = list(accumulate(shard.n_rows for shard in self._shards))
         self._text = lru_cache(_N_TEXTS)(self._read)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Names, (self._shards,)
+        return ImageNames, (self._shards,)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -410,13 +410,13 @@ class Names(Sequence[str]):
         return f"Names({len(self):,} of images)"
 
 
-def labels_of(shards: Sequence[Shard]) -> np.ndarray:
+def read_shard_labels(shards: Sequence[FeatureShard]) -> np.ndarray:
     """The labels of all rows of some shards, int64 (n,), in memory."""
     parts = [_read(shard, "y") for shard in shards]
     return np.concatenate(parts).astype(np.int64, copy=False) if parts else np.empty(0, np.int64)
 
 
-def _rows(shards: tuple[Shard, ...], dim: int) -> Rows:
+def _rows(shards: tuple[FeatureShard, ...], dim: int) -> Rows:
     return Rows(shards, dim=dim)
 
 
@@ -424,16 +424,16 @@ def _decoded(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _read(shard: Shard, name: str) -> np.ndarray:
+def _read(shard: FeatureShard, name: str) -> np.ndarray:
     """An array of a shard: mapped from the disk, or from the cache; all but rows by themselves, if nothing is there."""
     placed = shard.arrays[name]
     try:
         if shard.place.folder is not None:
-            return mapped(shard.place.folder / shard.file, placed)
+            return map_shard_array(shard.place.folder / shard.file, placed)
         if name == "x":
             with suppress(FileNotFoundError):  # removed meanwhile by a process that needed room
-                return mapped(_copy(shard), placed)
-            return mapped(_copy(shard), placed)
+                return map_shard_array(_copy(shard), placed)
+            return map_shard_array(_copy(shard), placed)
         content = shard.y if name == "y" else None
         if content is None:
             content = shard.place.read(shard.file, placed.offset, placed.n_bytes)
@@ -453,25 +453,25 @@ _COPIES = "features"  # folder of the cache with copies of shards at addresses, 
 _LIMIT = "ZOO_FEATURES_CACHE_GB"
 
 
-def _copy(shard: Shard) -> Path:
+def _copy(shard: FeatureShard) -> Path:
     """The copy of a shard in the cache, fetched and compared with its hash if it is not there."""
-    folder = cache_folder() / _COPIES
+    folder = get_cache_folder() / _COPIES
     path = folder / f"{shard.digest}.safetensors"
     try:
         os.utime(path)  # used now: what was not used for longest goes first
         return path
     except FileNotFoundError:
         pass
-    limit = cache_limit()
+    limit = read_cache_limit()
     try:
-        with locked(folder / f"{shard.digest[:2]}.lock", patience_s=_PATIENCE_S):
+        with lock_file(folder / f"{shard.digest[:2]}.lock", patience_s=_PATIENCE_S):
             if not path.exists():  # or another process has fetched it meanwhile
                 content = shard.place.read(shard.file)
                 if content is None:
                     raise ValueError("No such file")
-                if hash_of(content) != shard.digest:
+                if compute_digest(content) != shard.digest:
                     raise ValueError("its hash differs")
-                with replaced(path) as file:
+                with replace_file(path) as file:
                     file.write(content)
         _make_room(folder, limit, keep=path)
     except OSError as error:
@@ -482,7 +482,7 @@ def _copy(shard: Shard) -> Path:
     return path
 
 
-def cache_limit() -> int:
+def read_cache_limit() -> int:
     """Bytes that copies of shards at addresses may take; QueryError if the environment says no such number."""
     stated = os.environ.get(_LIMIT) or "50"
     try:

@@ -25,29 +25,29 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
-from ..datasets.images import together
+from ..datasets.images import compute_split_groups
 from ..errors import DataError, PlaceError
-from ..optional import requires_extra
-from ..storage import Place, place_at
-from ..weights.tensors import weights_hash as weights_hash
-from .origin import Origin, differences, origin_from, run_hash, stored_type
+from ..optional import require_extra
+from ..storage import Location, resolve_place
+from ..weights.tensors import hash_weights as hash_weights
+from .origin import Origin, compute_run_hash, describe_origin_differences, get_stored_type, parse_origin
 from .shards import (
     FORMAT,
     STORED,
-    Listed,
-    Names,
+    FeatureShard,
+    ImageNames,
     Rows,
-    Shard,
+    ShardEntry,
     Skipped,
-    file_digest,
+    hash_shard_file,
     is_shard_name,
-    labels_of,
+    list_shard_files,
     read_shard,
-    shard_files,
+    read_shard_labels,
     write_shard,
 )
 
-with requires_extra("models", needed_for="Working with features"):
+with require_extra("models", needed_for="Working with features"):
     import numpy as np
     import torch
 
@@ -63,23 +63,23 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedShard:
     """A shard of an unfinished run."""
 
-    listed: Listed
+    listed: ShardEntry
     dim: int  # 0 if it has no rows
     skipped: tuple[Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class FeatureIndex:
     """What a complete folder holds."""
 
     origin: Origin
     classes: tuple[str, ...]
     dim: int
     shard_size: int
-    shards: tuple[Listed, ...]
+    shards: tuple[ShardEntry, ...]
     skipped: tuple[Skipped, ...]
     contents: str | None = None  # base64 of uint64, little-endian: a hash of what is in the image of each row
     groups: str | None = None  # the same of the name of its group; left out of the file where groups are not known
@@ -100,7 +100,7 @@ def decode_contents(contents: str | None) -> np.ndarray | None:
     return None if contents is None else np.frombuffer(base64.b64decode(contents), "<u8").astype(np.uint64)
 
 
-def write_index(place: Place, index: Index, *, replacing: bool = False) -> bool:
+def write_index(place: Location, index: FeatureIndex, *, replacing: bool = False) -> bool:
     """Makes a place of features complete; False if another process did that first."""
     facts = {"format": FORMAT, **asdict(index)}
     facts = {name: fact for name, fact in facts.items() if fact or name not in _OPTIONAL}
@@ -111,7 +111,7 @@ def write_index(place: Place, index: Index, *, replacing: bool = False) -> bool:
     return place.write_new(INDEX, text.encode())
 
 
-def read_index(place: Place) -> Index | None:
+def read_index(place: Location) -> FeatureIndex | None:
     """The index of a place of features; None if the place or its index does not exist."""
     facts = _read(place, INDEX)
     if facts is None:
@@ -124,12 +124,12 @@ def read_index(place: Place) -> Index | None:
             )
         if facts.pop("checksum") != _checksum(facts):
             raise ValueError("its checksum differs")
-        return Index(
-            origin=origin_from(facts["origin"]),
+        return FeatureIndex(
+            origin=parse_origin(facts["origin"]),
             classes=tuple(facts["classes"]),
             dim=facts["dim"],
             shard_size=facts["shard_size"],
-            shards=tuple(Listed(**shard) for shard in facts["shards"]),
+            shards=tuple(ShardEntry(**shard) for shard in facts["shards"]),
             skipped=tuple(Skipped(**image) for image in facts["skipped"]),
             contents=facts.get("contents"),  # older folders have none
             groups=facts.get("groups"),
@@ -139,14 +139,14 @@ def read_index(place: Place) -> Index | None:
     except DataError:
         raise
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(place, INDEX, error) from error
+        raise make_damage_error(place, INDEX, error) from error
 
 
-def claim(place: Place, origin: Origin, *, shard_size: int) -> int:
+def claim(place: Location, origin: Origin, *, shard_size: int) -> int:
     """Begins a run in a place, or continues the one that is there; returns the size of its shards."""
     text = json.dumps({"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size}, indent=1)
     for _ in range(2):  # a process that ends just now removes the file
-        begun = begun_run(place)
+        begun = find_unfinished_run(place)
         if begun is not None:
             break
         if place.write_new(RUN, text.encode()):
@@ -157,21 +157,21 @@ def claim(place: Place, origin: Origin, *, shard_size: int) -> int:
     return begun[1]
 
 
-def begun_run(place: Place) -> tuple[Origin, int] | None:
+def find_unfinished_run(place: Location) -> tuple[Origin, int] | None:
     """Origin and size of the shards of a run that did not end; None if there is none."""
     facts = _read(place, RUN)
     if facts is None:
         return None
     try:
-        begun, size = origin_from(facts["origin"]), facts["shard_size"]
+        begun, size = parse_origin(facts["origin"]), facts["shard_size"]
         if type(size) is not int or size < 1:
             raise ValueError(f"its shard_size is {size!r}")
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(place, RUN, error) from error
+        raise make_damage_error(place, RUN, error) from error
     return begun, size
 
 
-def complete_origin(place: Place) -> Origin | None:
+def complete_origin(place: Location) -> Origin | None:
     """The origin of complete features, of which the beginning of the index is read; None if there is no index."""
     head = place.read(INDEX, 0, _ORIGIN_BYTES)
     if head is None:
@@ -179,12 +179,12 @@ def complete_origin(place: Place) -> Origin | None:
     text = head.decode("ascii", "replace")  # as which an index is written
     try:
         facts, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index('"origin"')))
-        return origin_from(facts)
+        return parse_origin(facts)
     except ValueError as error:
-        raise damaged(place, INDEX, error) from error
+        raise make_damage_error(place, INDEX, error) from error
 
 
-def require_begun_here(place: Place) -> None:
+def require_begun_here(place: Location) -> None:
     """Refuses to go on with features that were begun on workers: with other threads, last bits would be others."""
     if place.size(HOW) is not None:
         raise DataError(
@@ -193,54 +193,56 @@ def require_begun_here(place: Place) -> None:
         )
 
 
-def require_same_origin(place: Place, there: Origin, wanted: Origin) -> None:
+def require_same_origin(place: Location, there: Origin, wanted: Origin) -> None:
     """Refuses to mix features in one place."""
-    if different := differences(there, wanted):
+    if different := describe_origin_differences(there, wanted):
         raise DataError(
             f"{_called(place)} holds other features than those asked for: they differ in "
             f"{' and '.join(different)}; name another folder, or remove this one to start again."
         )
 
 
-def finished_shards(place: Place, origin: Origin, *, n_images: int, shard_size: int) -> dict[int, Finished]:
+def find_finished_shards(
+    place: Location, origin: Origin, *, n_images: int, shard_size: int
+) -> dict[int, FinishedShard]:
     """The whole shards of a run, by number: on a disk every byte of them is read, at an address their headers.
 
     A shard that is damaged, of another run, or of another number of images does not count, and is computed again. At
     an address the hash in its name is trusted, which whoever reads the rows compares with the bytes.
     """
-    run = run_hash(origin, shard_size=shard_size)
-    files = shard_files(place)
+    run = compute_run_hash(origin, shard_size=shard_size)
+    files = list_shard_files(place)
 
-    def finished(file: str) -> tuple[int, Finished] | None:
+    def finished(file: str) -> tuple[int, FinishedShard] | None:
         number, beginning, size = files[file]
         n_expected = min(shard_size, n_images - number * shard_size)
         try:
             shard = read_shard(place, file, size=size)
             if (shard.run, shard.number) != (run, number) or shard.n_rows + len(shard.skipped) != n_expected:
                 return None
-            digest = shard.digest if place.folder is None else file_digest(place, file)
+            digest = shard.digest if place.folder is None else hash_shard_file(place, file)
         except (OSError, PlaceError, ValueError) as error:
             if place.folder is None and isinstance(error, PlaceError):  # a network that fails damages no shard
                 raise
             return None
         if not digest or not digest.startswith(beginning):
             return None
-        listed = Listed(file=file, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
-        return number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped)
+        listed = ShardEntry(file=file, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
+        return number, FinishedShard(listed=listed, dim=shard.dim, skipped=shard.skipped)
 
-    whole: dict[int, Finished] = {}
+    whole: dict[int, FinishedShard] = {}
     for found in _of_each(place, finished, list(files)):
         if found is not None:
             whole.setdefault(*found)
     return whole
 
 
-def listed_shards(place: Place, index: Index) -> list[Shard]:
+def check_listed_shards(place: Location, index: FeatureIndex) -> list[FeatureShard]:
     """The shards of an index, checked against its sizes and the hash of its origin; their rows are not read."""
-    run = run_hash(index.origin, shard_size=index.shard_size)
+    run = compute_run_hash(index.origin, shard_size=index.shard_size)
     sizes = {} if place.folder is not None else place.sizes()
 
-    def checked(listed: Listed) -> Shard:
+    def checked(listed: ShardEntry) -> FeatureShard:
         try:
             if not is_shard_name(listed.file):
                 raise ValueError("no shard is called so")
@@ -249,28 +251,28 @@ def listed_shards(place: Place, index: Index) -> list[Shard]:
                 raise ValueError(f"it has {shard.size_bytes:,} bytes instead of {listed.size_bytes:,}")
             if shard.run != run or (shard.n_rows and shard.dim != index.dim):
                 raise ValueError("it belongs to other features")
-            if shard.arrays["x"].dtype != STORED[stored_type(index.origin.precision)]:
+            if shard.arrays["x"].dtype != STORED[get_stored_type(index.origin.precision)]:
                 raise ValueError("its numbers are of another type than its origin says")
         except (OSError, ValueError) as error:
-            raise damaged(place, listed.file, error) from error
+            raise make_damage_error(place, listed.file, error) from error
         return replace(shard, digest=listed.digest)
 
     return _of_each(place, checked, index.shards)
 
 
-def require_intact(place: Place, index: Index) -> None:
+def require_intact(place: Location, index: FeatureIndex) -> None:
     """Reads every byte of every shard again, and refuses one whose hash differs."""
 
-    def compare(listed: Listed) -> None:
+    def compare(listed: ShardEntry) -> None:
         if place.size(listed.file) is None:
-            raise damaged(place, listed.file, ValueError("No such file"))
-        if file_digest(place, listed.file) != listed.digest:
-            raise damaged(place, listed.file, ValueError("its hash differs"))
+            raise make_damage_error(place, listed.file, ValueError("No such file"))
+        if hash_shard_file(place, listed.file) != listed.digest:
+            raise make_damage_error(place, listed.file, ValueError("its hash differs"))
 
     _of_each(place, compare, index.shards)
 
 
-def _of_each(place: Place, ask: Callable[[_Asked], _Answer], several: Sequence[_Asked]) -> list[_Answer]:
+def _of_each(place: Location, ask: Callable[[_Asked], _Answer], several: Sequence[_Asked]) -> list[_Answer]:
     """Answers in order; at an address many are asked for at once, for each takes as long as the network."""
     if place.folder is not None or len(several) < 2:
         return [ask(one) for one in several]
@@ -278,7 +280,7 @@ def _of_each(place: Place, ask: Callable[[_Asked], _Answer], several: Sequence[_
         return list(threads.map(ask, several))
 
 
-def damaged(place: Place, name: str, error: Exception) -> DataError:
+def make_damage_error(place: Location, name: str, error: Exception) -> DataError:
     """The error about a damaged file of features."""
     reason = (error.strerror or error) if isinstance(error, OSError) else error
     return DataError(
@@ -287,7 +289,7 @@ def damaged(place: Place, name: str, error: Exception) -> DataError:
     )
 
 
-def _read(place: Place, name: str) -> dict[str, Any] | None:
+def _read(place: Location, name: str) -> dict[str, Any] | None:
     content = place.read(name)
     if content is None:
         return None
@@ -296,11 +298,11 @@ def _read(place: Place, name: str) -> dict[str, Any] | None:
         if not isinstance(facts, dict):
             raise ValueError("it is no table")
     except ValueError as error:
-        raise damaged(place, name, error) from error
+        raise make_damage_error(place, name, error) from error
     return facts
 
 
-def _called(place: Place) -> str:
+def _called(place: Location) -> str:
     return f"The {'place' if place.folder is None else 'folder'} {place.shown}"
 
 
@@ -386,8 +388,8 @@ class Features:
 
     @property
     def together(self) -> np.ndarray | None:
-        """Which images belong on one side of a split, as copies and groups do; see zoo.datasets.images.together."""
-        return together(self.contents, self.groups)
+        """Which images belong on one side of a split (copies, groups); see zoo.datasets.images.compute_split_groups."""
+        return compute_split_groups(self.contents, self.groups)
 
     def batches(self, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows and labels in order, ``n_rows`` at a time: float32 (n_rows, dim) and int64 (n_rows,)."""
@@ -421,7 +423,7 @@ class Features:
         DataError
             If it cannot be written, or holds other features; says why.
         """
-        place = place_at(where)
+        place = resolve_place(where)
         before = None if replace else read_index(place)
         if before is not None:
             require_same_origin(place, before.origin, self.origin)
@@ -452,19 +454,19 @@ class Features:
             ) from error
         return place.folder or where
 
-    def _written(self, place: Place, shard_size: int, written: list[str]) -> Index:
+    def _written(self, place: Location, shard_size: int, written: list[str]) -> FeatureIndex:
         """Writes the shards, and adds to ``written`` the files that did not exist before."""
-        run = run_hash(self.origin, shard_size=shard_size)
-        there = shard_files(place)
-        stored = stored_type(self.origin.precision)
-        listed: list[Listed] = []
+        run = compute_run_hash(self.origin, shard_size=shard_size)
+        there = list_shard_files(place)
+        stored = get_stored_type(self.origin.precision)
+        listed: list[ShardEntry] = []
         for number, start in enumerate(range(0, len(self), shard_size)):
             rows = slice(start, start + shard_size)
             x, y, names = self.x[rows], self.y[rows], self.names[rows]
             listed.append(write_shard(place, x, y, names, run=run, number=number, stored=stored))
             if listed[-1].file not in there:
                 written.append(listed[-1].file)
-        return Index(
+        return FeatureIndex(
             origin=self.origin,
             classes=self.classes,
             dim=self.dim,
@@ -478,7 +480,7 @@ class Features:
         )
 
 
-def load_features(where: str | Path | Place) -> Features:
+def load_features(where: str | Path | Location) -> Features:
     """The features of a complete folder or address; the rows stay there and are read as they are asked for.
 
     Sizes of all files and the hash of the origin are checked; :func:`verify` reads every byte. From an address a shard
@@ -497,17 +499,17 @@ def load_features(where: str | Path | Place) -> Features:
     PlaceError
         If an address cannot be read.
     """
-    place = place_at(where)
+    place = resolve_place(where)
     index = read_index(place)
     if index is None:
         raise DataError(_why_none(place))
-    shards = listed_shards(place, index)
+    shards = check_listed_shards(place, index)
     n_names = sum(shard.arrays["names"].shape[0] for shard in shards)
     return Features(
         x=Rows(shards, dim=index.dim),
-        y=labels_of(shards),
+        y=read_shard_labels(shards),
         origin=index.origin,
-        names=Names(shards) if n_names else (),
+        names=ImageNames(shards) if n_names else (),
         classes=index.classes,
         skipped=index.skipped,
         folder=place.folder,
@@ -519,7 +521,7 @@ def load_features(where: str | Path | Place) -> Features:
     )
 
 
-def verify(where: str | Path | Place) -> Features:
+def verify(where: str | Path | Location) -> Features:
     """Reads every byte of the features in a folder or at an address again, and gives them.
 
     Raises
@@ -527,7 +529,7 @@ def verify(where: str | Path | Place) -> Features:
     DataError
         If it is not what was written; names the file.
     """
-    place = place_at(where)
+    place = resolve_place(where)
     features = load_features(place)
     index = read_index(place)
     assert index is not None  # or there were no features
@@ -535,11 +537,11 @@ def verify(where: str | Path | Place) -> Features:
     return features
 
 
-def tidy(place: Place, index: Index) -> None:
+def tidy(place: Location, index: FeatureIndex) -> None:
     """Removes what complete features do not need: the notes of the run, shards that the index does not list, halves."""
     listed = {shard.file for shard in index.shards}
     place.remove(RUN)
-    for file in shard_files(place):
+    for file in list_shard_files(place):
         if file not in listed:
             place.remove(file)
     for half in () if place.folder is None else place.folder.glob(".shard-*.tmp"):  # of killed processes
@@ -548,7 +550,7 @@ def tidy(place: Place, index: Index) -> None:
                 half.unlink()
 
 
-def publish(place: Place, index: Index) -> None:
+def publish(place: Location, index: FeatureIndex) -> None:
     """Makes a place of features complete by this index, or that of a process that was faster, and tidies it."""
     write_index(place, index)
     published = read_index(place)
@@ -556,7 +558,7 @@ def publish(place: Place, index: Index) -> None:
         tidy(place, published)
 
 
-def _why_none(place: Place) -> str:
+def _why_none(place: Location) -> str:
     folder = place.folder
     if place.size(RUN) is not None:
         return f"The features in {place.shown} are unfinished; run the same command again to go on where it was."
@@ -573,7 +575,7 @@ _LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # the name of 
 _PLAIN = (bool, int, float, str, bytes, type(None), tuple, list, dict)
 
 
-def code_hash(network: torch.nn.Module) -> str:
+def hash_network_code(network: torch.nn.Module) -> str:
     """Of what a network does beyond its tensors and its repr.
 
     That is functions that it holds, such as a pooling, and the code and plain attributes of modules that are of no
@@ -606,7 +608,7 @@ def _callable_text(one: object) -> str:
     return _function_text(one) if isinstance(one, FunctionType) else repr(one)
 
 
-def preprocess_hash(preprocess: Callable[[Any], torch.Tensor]) -> str:
+def hash_preprocess(preprocess: Callable[[Any], torch.Tensor]) -> str:
     """Of the repr of a preprocessing, which for torchvision's transforms has all settings; of a function its code.
 
     The code of a function is that of this version of Python, with its defaults and what it closes over; what it calls

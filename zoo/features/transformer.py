@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard
-from ..datasets.folders import unlabelled_images
+from ..datasets.folders import make_unlabelled_images
 from ..datasets.rgb import Scale
 from ..encoders.encoder import Encoder
 from ..encoders.preprocess import build_preprocess
 from ..errors import DataError, QueryError
 from ..loading import load
-from ..optional import requires_extra
+from ..optional import require_extra
 from .computing import featurise
 
-with requires_extra("evaluate", needed_for="An encoder as a transformer of scikit-learn"):
+with require_extra("evaluate", needed_for="An encoder as a transformer of scikit-learn"):
     import numpy as np
     import torch
     from PIL import Image
@@ -87,7 +87,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Features of images, float32 (n, dim), in their order; the class says which images and which errors."""
         items = _listed(X)
         names = [str(number) for number in range(len(items))]  # not paths, of which one may come twice
-        images = unlabelled_images(items, names=names, scale=self.scale)
+        images = make_unlabelled_images(items, names=names, scale=self.scale)
         for sentence in images.reading.notes:
             warnings.warn(sentence, stacklevel=2)
         network, preprocess = self._network()
@@ -102,7 +102,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _card(self) -> EncoderCard:
         if isinstance(self.encoder, str):
-            return catalogue()[self.encoder]
+            return load_catalogue()[self.encoder]
         card: EncoderCard | None = getattr(self.encoder, "card", None)
         if card is None or self.px is not None:
             found = f"{type(self.encoder).__name__} and px {self.px}"

@@ -12,10 +12,10 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
-from ..cards.gates import access_words, licence_remarks
-from ..cards.licences import commercial_words, plain_words
-from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.catalogue import load_catalogue
+from ..cards.gated_access import describe_access, list_licence_remarks
+from ..cards.licences import describe_commercial_use, describe_licence
+from ..cards.schema import EncoderCard, Missing, format_fact
 from ..results.tables import metadata_df, metadata_dict, results_df
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class EncoderEntry:
 
     def __getattribute__(self, name: str) -> Any:
         if name == "__doc__":
-            return card_text(catalogue()[self.__name__])
+            return format_card_text(load_catalogue()[self.__name__])
         if name == "__signature__":
             from ..loading import load
 
@@ -57,12 +57,12 @@ def entry_points() -> dict[str, Callable[..., Any]]:
 
     torch.hub lists those whose name does not begin with an underscore; the names of encoders of experiments do.
     """
-    cards = catalogue()
+    cards = load_catalogue()
     names = {encoder if cards.lists(encoder) else f"_{encoder}": encoder for encoder in cards.with_unlisted}
     return {name: EncoderEntry(encoder) for name, encoder in names.items()} | _TABLES
 
 
-def card_text(card: EncoderCard) -> str:
+def format_card_text(card: EncoderCard) -> str:
     """The card as plain text: how to use the encoder, then all facts under the names that they have in Python."""
     px, dim = card.preprocess.crop_px, card.representation.dim
     usage = (
@@ -74,7 +74,7 @@ def card_text(card: EncoderCard) -> str:
     lines = [*opening, "", _options(), "", facts, "", *_facts(card)]
     if card.errata:
         lines += ["", "Errata"]
-        lines += [f"    {e.field}: published as {fact_text(e.published)}; {e.reason}" for e in card.errata]
+        lines += [f"    {e.field}: published as {format_fact(e.published)}; {e.reason}" for e in card.errata]
     return "\n".join(lines) + "\n"
 
 
@@ -102,11 +102,11 @@ def _terms(card: EncoderCard) -> Iterator[str]:
     licence, use = card.licence.weights, card.commercial_use
     if isinstance(use, Missing):  # there are no weights
         return
-    known = "" if isinstance(licence, Missing) else f", {plain_words(licence)}"
-    yield f"Licence of the weights: {fact_text(licence)}{known}."
-    yield f"Commercial use: {commercial_words(use)}."
-    yield from licence_remarks(card)
-    yield f"Access: {access_words(card)}."
+    known = "" if isinstance(licence, Missing) else f", {describe_licence(licence)}"
+    yield f"Licence of the weights: {format_fact(licence)}{known}."
+    yield f"Commercial use: {describe_commercial_use(use)}."
+    yield from list_licence_remarks(card)
+    yield f"Access: {describe_access(card)}."
 
 
 def _facts(card: EncoderCard) -> Iterator[str]:
@@ -115,9 +115,9 @@ def _facts(card: EncoderCard) -> Iterator[str]:
         if part.name in ("id", "errata"):
             continue
         if not is_dataclass(value):
-            yield f"{part.name}: {fact_text(value)}"
+            yield f"{part.name}: {format_fact(value)}"
             continue
         yield part.name
         names = [field.name for field in fields(value)]
         width = max(map(len, names))
-        yield from (f"    {name:<{width}}  {fact_text(getattr(value, name))}" for name in names)
+        yield from (f"    {name:<{width}}  {format_fact(getattr(value, name))}" for name in names)

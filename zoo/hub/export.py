@@ -17,15 +17,15 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from ..cards.representations import MARK, own_id
+from ..cards.representations import MARK, get_base_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
-from ..files import replace_folder, replaced
+from ..files import replace_file, replace_folder
 from ..loading import StoredWeights
 from ..version import __version__
-from ..weights.places import file_sha256, portable, shown, without_keys
-from ..weights.store import Record, recorded_name
-from .modelcard import model_card
+from ..weights.locations import format_location, format_portable_location, hash_file, strip_url_keys
+from ..weights.store import WeightsRecord, format_recorded_name
+from .modelcard import build_model_card
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 FORMAT = "zoo-export-1"
@@ -57,7 +57,7 @@ def _difference(folder: Path, card: EncoderCard) -> str | None:
         if _config_bytes(facts) != content:  # so that spaces, order and repeated names count too
             return f"{CONFIG} was changed since"
         for name, sha256 in ((CARD, facts["model_card_sha256"]), (WEIGHTS, facts["weights"]["sha256"])):
-            if file_sha256(folder / name)[0] != sha256:
+            if hash_file(folder / name)[0] != sha256:
                 return f"{name} was changed since"
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return f"{CONFIG} cannot be read, or is of another kind"
@@ -76,19 +76,19 @@ def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) 
     require_exportable(card, folder)
     _require_own_weights(card, found.record)
     target = Path(os.path.realpath(folder))
-    text = str(model_card(card, found.record)).encode()
+    text = str(build_model_card(card, found.record)).encode()
     config = _config(card, found.record, checksum=hashlib.sha256(text).hexdigest())
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
     try:
-        with replaced(temporary / WEIGHTS) as file, open(found.path, "rb") as source:
+        with replace_file(temporary / WEIGHTS) as file, open(found.path, "rb") as source:
             shutil.copyfileobj(source, file)
-        if file_sha256(temporary / WEIGHTS)[0] != found.record.sha256:
+        if hash_file(temporary / WEIGHTS)[0] != found.record.sha256:
             raise WeightsRefused(
                 f"The weights {found.path} are damaged (their SHA-256 differs from their name); run 'zoo verify', "
                 "and nothing was exported."
             )
         for name, content in ((CONFIG, _config_bytes(config)), (CARD, text)):
-            with replaced(temporary / name) as file:
+            with replace_file(temporary / name) as file:
                 file.write(content)
         replace_folder(temporary, target)
     except OSError as error:
@@ -105,7 +105,8 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
     """Refuses an encoder without weights, and a folder with content that an export would lose."""
     if MARK in card.id:
         raise QueryError(
-            f"{card.id!r} names other features of an encoder, and a folder holds all of it; export {own_id(card.id)!r}."
+            f"{card.id!r} names other features of an encoder, and a folder holds all of it; export "
+            f"{get_base_id(card.id)!r}."
         )
     if card.is_untrained:
         raise QueryError(
@@ -129,17 +130,20 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
         )
 
 
-def _require_own_weights(card: EncoderCard, record: Record) -> None:
+def _require_own_weights(card: EncoderCard, record: WeightsRecord) -> None:
     place = record.origins[0].place
     own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
-    if place not in own and place not in map(recorded_name, own):  # as a record keeps an address that holds a key
+    if place not in own and place not in map(
+        format_recorded_name, own
+    ):  # as a record keeps an address that holds a key
         raise QueryError(
-            f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
+            f"Found weights of {card.id!r} from {format_location(place)}, expected one of the places of its card, for "
+            "licence "
             "and results are of those; register other weights with 'zoo register' and export that encoder."
         )
 
 
-def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, Any]:
+def _config(card: EncoderCard, record: WeightsRecord, *, checksum: str) -> dict[str, Any]:
     """Facts under their names in the card; missing ones are null, and ``missing`` has the reasons."""
     missing: dict[str, str] = {}
     facts = {part: _plain(getattr(card, part), part, missing) for part in _BUILT_FROM}
@@ -152,10 +156,10 @@ def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, An
         **facts,
         "weights": {"file": WEIGHTS, "layout": "zoo", "sha256": record.sha256, "size_bytes": record.size_bytes},
         "provenance": {
-            "released_at": shown(url) if url.startswith(("http://", "https://")) else None,
+            "released_at": format_location(url) if url.startswith(("http://", "https://")) else None,
             "sources": [
                 {
-                    "place": shown(portable(origin.place)),
+                    "place": format_location(format_portable_location(origin.place)),
                     "sha256": origin.sha256,
                     "size_bytes": origin.size_bytes,
                     "format": origin.format,
@@ -182,4 +186,4 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
         return {key: _plain(item, f"{where}.{key}", missing) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item, where, missing) for item in value]
-    return without_keys(value) if isinstance(value, str) else value
+    return strip_url_keys(value) if isinstance(value, str) else value

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..cards.gates import licence_remarks
-from ..cards.licences import LICENCES, commercial_words, text_of
-from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, described, fact_text
-from ..cards.wording import STUDY, paper_entry
-from ..errors import counted
-from ..optional import requires_extra
+from ..cards.descriptions import STUDY, format_paper_entry
+from ..cards.gated_access import list_licence_remarks
+from ..cards.licences import LICENCES, describe_commercial_use, find_licence_text
+from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, describe_encoder, format_fact
+from ..errors import format_count
+from ..optional import require_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
 from ..results.values import (
@@ -23,13 +23,13 @@ from ..results.values import (
     SeedMean,
     Setting,
     Summary,
-    newest_generations,
+    select_newest_protocols,
 )
 from ..version import __version__
-from ..weights.places import portable, shown, without_keys
-from ..weights.store import REGISTERED, Record
+from ..weights.locations import format_location, format_portable_location, strip_url_keys
+from ..weights.store import REGISTERED, WeightsRecord
 
-with requires_extra("models", needed_for="Exporting an encoder"):
+with require_extra("models", needed_for="Exporting an encoder"):
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 _POOLED = "features = network(images)"
@@ -37,7 +37,7 @@ _TOKENS = "tokens = network.forward_features(images)"
 _HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
 
 
-def zoo_code(card: EncoderCard) -> str:
+def format_zoo_code(card: EncoderCard) -> str:
     """Python that loads the encoder through the zoo, from a repository of the Hub."""
     return f"""\
 import zoo
@@ -49,7 +49,7 @@ image = preprocess(Image.open("photo.jpg"))  # (3, {card.preprocess.crop_px}, {c
 features = encoder(image.unsqueeze(0))  # (1, {card.representation.dim})"""
 
 
-def plain_code(card: EncoderCard) -> str | None:
+def format_plain_code(card: EncoderCard) -> str | None:
     """Python that gives the same features with torchvision or timm alone.
 
     None for a backbone that neither library has, or a pooling with its own weights.
@@ -157,7 +157,7 @@ _ARXIV = "arXiv:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ImageNetMeasurements:
     """The believable measurements of one encoder, and the errata on the others."""
 
     top1_percent: dict[Setting, float]  # ImageNet-1K accuracy of a linear probe, by labels
@@ -178,35 +178,35 @@ class Measured:
         return self.source == PUBLISHED_SOURCE
 
 
-def measured(card: EncoderCard) -> Measured:
+def find_imagenet_measurements(card: EncoderCard) -> ImageNetMeasurements:
     """The ImageNet-1K measurements of an encoder."""
     everything, believable = (
         summaries(encoders=[card.id], exclude_wrong=wrong).get(card.id) for wrong in (False, True)
     )
     errors = believable.errors if believable else {}
-    return Measured(
+    return ImageNetMeasurements(
         top1_percent={
             setting: round(100 - errors[setting.name], _DECIMALS) for setting in SETTINGS if setting.name in errors
         },
-        source=shown(_source(card, believable)) if believable else "",
+        source=format_location(_source(card, believable)) if believable else "",
         errata=everything.errata if everything else (),
         n_left_out=len(everything.errors) - len(errors) if everything else 0,
     )
 
 
-def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
+def find_other_measurements(card: EncoderCard) -> dict[str, list[SeedMean]]:
     """Measurements on other data sets than ImageNet-1K, by data set."""
     found: dict[str, list[SeedMean]] = {}
     for mean in seed_means(card.id):
         if mean.dataset != IMAGENET:
             found.setdefault(mean.dataset, []).append(mean)
     for dataset, means in found.items():
-        newest = newest_generations(mean.protocol for mean in means)
+        newest = select_newest_protocols(mean.protocol for mean in means)
         found[dataset] = [mean for mean in means if mean.protocol in newest]
     return found
 
 
-def eval_results(found: Measured) -> list[EvalResult]:
+def build_eval_results(found: ImageNetMeasurements) -> list[EvalResult]:
     """The measurements as huggingface_hub's records, one a setting."""
     return [
         EvalResult(
@@ -216,7 +216,7 @@ def eval_results(found: Measured) -> list[EvalResult]:
             dataset_name="ImageNet-1K",
             dataset_split="validation",
             metric_type="accuracy",
-            metric_name=f"Top-1 accuracy, {label_setting(setting)}",
+            metric_name=f"Top-1 accuracy, {describe_label_setting(setting)}",
             metric_value=value,
             metric_args={"n_train": setting.n_labels},
             source_name=found.source if found.source_url else None,
@@ -226,15 +226,15 @@ def eval_results(found: Measured) -> list[EvalResult]:
     ]
 
 
-def label_setting(setting: Setting) -> str:
+def describe_label_setting(setting: Setting) -> str:
     """How many labels the probe had, in words.
 
-    >>> [label_setting(setting) for setting in SETTINGS[:2]]
+    >>> [describe_label_setting(setting) for setting in SETTINGS[:2]]
     ['100% of the labels', '30 labels per class']
     """
     if setting.name.endswith("%"):
         return f"{setting.name} of the labels"
-    return counted(int(setting.name.removesuffix("-shot")), "label") + " per class"
+    return format_count(int(setting.name.removesuffix("-shot")), "label") + " per class"
 
 
 def _source(card: EncoderCard, believable: Summary) -> str:
@@ -268,7 +268,7 @@ _ON_THE_HUB = {identifier: identifier for identifier in _AS_SPDX.split()} | {
 _FREE_TO_PUBLISH = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc0-1.0", "cc-by-4.0", "isc", "mit")
 
 
-def hub_licence(card: EncoderCard) -> dict[str, str]:
+def build_hub_licence(card: EncoderCard) -> dict[str, str]:
     """The fields of a model card that name the licence of the weights.
 
     ``other`` and a name where the Hub has no identifier, or no licence was published.
@@ -281,17 +281,17 @@ def hub_licence(card: EncoderCard) -> dict[str, str]:
         if known:
             return {"license": known}
         fields = {"license": "other", "license_name": "-".join(licence.casefold().split())}
-        if address := text_of(licence):
+        if address := find_licence_text(licence):
             return {**fields, "license_link": address}
     link = card.provenance.url
-    return {**fields, "license_link": shown(link)} if link.startswith(("http://", "https://")) else fields
+    return {**fields, "license_link": format_location(link)} if link.startswith(("http://", "https://")) else fields
 
 
-def conditions(card: EncoderCard) -> str | None:
+def describe_licence_conditions(card: EncoderCard) -> str | None:
     """The conditions of the weights' licence in a sentence; None for a permissive one.
 
-    >>> from zoo.cards.catalogue import catalogue
-    >>> conditions(catalogue()["mae_vitB16"])
+    >>> from zoo.cards.catalogue import load_catalogue
+    >>> describe_licence_conditions(load_catalogue()["mae_vitB16"])
     'The licence of these weights, CC-BY-NC-4.0, forbids commercial use.'
     """
     licence = card.licence.weights
@@ -309,9 +309,9 @@ def conditions(card: EncoderCard) -> str | None:
     return f"The licence of these weights, {licence}, {' and '.join(said) or 'has further conditions'}."
 
 
-def redistribution_note(card: EncoderCard) -> str | None:
+def describe_redistribution(card: EncoderCard) -> str | None:
     """What to know before publishing these weights again; None if nothing."""
-    known = conditions(card)
+    known = describe_licence_conditions(card)
     if known is None:
         return None
     if isinstance(card.licence.weights, Missing):
@@ -328,11 +328,11 @@ _HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "
 _MEANING = {column.field: column.meaning for column in COLUMNS}
 
 
-def model_card(card: EncoderCard, record: Record) -> ModelCard:
+def build_model_card(card: EncoderCard, record: WeightsRecord) -> ModelCard:
     """The model card of an encoder with these weights."""
-    found = measured(card)
-    results = eval_results(found)
-    licence: dict[str, Any] = hub_licence(card)
+    found = find_imagenet_measurements(card)
+    results = build_eval_results(found)
+    licence: dict[str, Any] = build_hub_licence(card)
     front = ModelCardData(
         **licence,
         library_name=LIBRARY,
@@ -355,7 +355,7 @@ def model_card(card: EncoderCard, record: Record) -> ModelCard:
         _provenance(card, record),
     ]
     text = f"---\n{front.to_yaml()}\n---\n\n" + "\n\n".join(filter(None, sections)) + "\n"
-    return ModelCard(without_keys(text))  # names and notes may hold addresses too
+    return ModelCard(strip_url_keys(text))  # names and notes may hold addresses too
 
 
 def _tags(card: EncoderCard) -> list[str]:
@@ -375,7 +375,7 @@ def _datasets(card: EncoderCard) -> list[str] | None:
 
 
 def _opening(card: EncoderCard) -> str:
-    text = described(card, code=lambda name: f"`{name}`", text=_inline)
+    text = describe_encoder(card, code=lambda name: f"`{name}`", text=_inline)
     url = _web(card.provenance.url)
     if url is None:
         origin = "The weights are those of this page's publisher."
@@ -386,14 +386,14 @@ def _opening(card: EncoderCard) -> str:
 
 
 def _use(card: EncoderCard) -> str:
-    text = f"## Use\n\nWith the Python package `{LIBRARY}`:\n\n```python\n{zoo_code(card)}\n```"
+    text = f"## Use\n\nWith the Python package `{LIBRARY}`:\n\n```python\n{format_zoo_code(card)}\n```"
     if _is_registered(card):
         text = (
             f"## Use\n\nThis encoder is not one of those that come with the Python package `{LIBRARY}`. To add it "
             f"there, run `zoo register hf:OWNER/REPO --like ID --id {card.id} --layout zoo`, where ID is an encoder of "
             "the same architecture and OWNER/REPO is this repository; `config.json` has the facts that differ."
         )
-    plain = plain_code(card)
+    plain = format_plain_code(card)
     if plain is None:
         return f"{text}\n\nNeither torchvision nor timm builds this encoder by itself; its parts are in `{LIBRARY}`."
     library = card.architecture.backbone.partition(":")[0]
@@ -415,7 +415,7 @@ def _preprocessing(card: EncoderCard) -> str:
     return "## Preprocessing\n\n" + _table(("step", "value"), rows)
 
 
-def _results(card: EncoderCard, found: Measured) -> str:
+def _results(card: EncoderCard, found: ImageNetMeasurements) -> str:
     parts = ["## Results"]
     if found.top1_percent:
         source = f"[{_inline(found.source)}]({found.source_url})" if found.source_url else _inline(found.source)
@@ -424,7 +424,7 @@ def _results(card: EncoderCard, found: Measured) -> str:
             f"labels it was trained on. Measured by {source}."
         )
         rows = [
-            (label_setting(setting), f"{setting.n_labels:,}", f"{value:.1f}")
+            (describe_label_setting(setting), f"{setting.n_labels:,}", f"{value:.1f}")
             for setting, value in found.top1_percent.items()
         ]
         parts.append(_table(("labels", "images", "accuracy, %"), rows, right=(1, 2)))
@@ -434,7 +434,7 @@ def _results(card: EncoderCard, found: Measured) -> str:
         parts.append(f"Its authors state a top-1 accuracy of {stated:g} % for {of}, with all labels.")
     left = f" {found.n_left_out} measured settings are left out here for that." if found.n_left_out else ""
     parts += [f"**Caution ({erratum.kind}).** {_inline(erratum.reason)}{left}" for erratum in found.errata]
-    parts += [_results_on(dataset, means) for dataset, means in measured_elsewhere(card).items()]
+    parts += [_results_on(dataset, means) for dataset, means in find_other_measurements(card).items()]
     return "\n\n".join(parts) if len(parts) > 1 else "## Results\n\nNothing was measured yet."
 
 
@@ -447,7 +447,7 @@ def _results_on(dataset: str, means: Sequence[SeedMean]) -> str:
         seeds = str(mean.n_seeds)
         value = f"{mean.value:.4g}"
         metric = f"{mean.metric.replace('_', ' ')}, {mean.unit}"
-        rows.append((metric, mean.split, images, value, spread, seeds, mean.protocol, shown(mean.source)))
+        rows.append((metric, mean.split, images, value, spread, seeds, mean.protocol, format_location(mean.source)))
     heads = ("metric", "split", "training images", "value", "interval", "seeds", "protocol", "source")
     note = "The interval of one seed is its 95 % interval; of several, it is their smallest and largest value."
     return f"### Measured on {_inline(dataset)}\n\n{note}\n\n" + _table(heads, rows, right=(2, 3, 5))
@@ -464,7 +464,7 @@ def _training(card: EncoderCard) -> str:
             elif value is NOT_RECORDED:
                 unrecorded.append(label)
             elif not isinstance(value, Missing):
-                rows.append((label, fact_text(value)))
+                rows.append((label, format_fact(value)))
     if not rows:
         return "## Training\n\nHow it was trained is not stated."
     text = "## Training\n\n" + _table(("fact", "value"), rows)
@@ -477,7 +477,7 @@ def _corrections(card: EncoderCard) -> str:
     wrong = [erratum for erratum in card.errata if erratum.published is not NOT_PUBLISHED]  # the others fill a gap
     if not wrong:
         return ""
-    rows = [(f"`{erratum.field}`", fact_text(erratum.published), erratum.reason) for erratum in wrong]
+    rows = [(f"`{erratum.field}`", format_fact(erratum.published), erratum.reason) for erratum in wrong]
     why = "What was published about this encoder and is wrong; everything above is corrected."
     return f"## Corrections\n\n{why}\n\n" + _table(("fact", "published", "why it is wrong"), rows)
 
@@ -489,22 +489,27 @@ def _licence(card: EncoderCard) -> str:
     text = f"## Licence\n\nWeights: {_inline(weights)}. Code that released them: {_inline(code)}."
     use = card.commercial_use
     if not isinstance(use, Missing):
-        text += f" Commercial use: {commercial_words(use)}."
-    said = [known for known in (conditions(card), *licence_remarks(card)) if known]
-    if address := text_of(weights):
+        text += f" Commercial use: {describe_commercial_use(use)}."
+    said = [known for known in (describe_licence_conditions(card), *list_licence_remarks(card)) if known]
+    if address := find_licence_text(weights):
         said.append(f"[Its text]({address}).")
     return " ".join([text, *said])
 
 
-def _citation(card: EncoderCard, found: Measured) -> str:
+def _citation(card: EncoderCard, found: ImageNetMeasurements) -> str:
     study = STUDY if found.is_published and found.top1_percent else None
-    entries = [entry for entry in (paper_entry(card, address=shown, text=_inline), study) if entry]
+    entries = [entry for entry in (format_paper_entry(card, address=format_location, text=_inline), study) if entry]
     return "## Citation\n\n```bibtex\n" + "\n\n".join(entries) + "\n```" if entries else ""
 
 
-def _provenance(card: EncoderCard, record: Record) -> str:
+def _provenance(card: EncoderCard, record: WeightsRecord) -> str:
     rows = [
-        (f"`{_inline(shown(portable(origin.place)))}`", origin.format, f"{origin.size_bytes:,}", f"`{origin.sha256}`")
+        (
+            f"`{_inline(format_location(format_portable_location(origin.place)))}`",
+            origin.format,
+            f"{origin.size_bytes:,}",
+            f"`{origin.sha256}`",
+        )
         for origin in record.origins
         if not origin.place.startswith(REGISTERED)
     ]
@@ -529,7 +534,7 @@ def _is_registered(card: EncoderCard) -> bool:
 
 def _web(address: str) -> str | None:
     """An address that others can open; the place of a registered file may be a local path."""
-    return shown(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
+    return format_location(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:

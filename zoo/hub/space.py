@@ -13,7 +13,7 @@ LICENCE = "mit"  # of the code, as the Hub spells it
 UPLOAD = "hf upload OWNER/NAME {folder} --repo-type space --delete '*'"
 
 
-def space_files(contents: Contents) -> Iterator[File]:
+def iterate_space_files(contents: Contents) -> Iterator[File]:
     """What a Space needs besides the site: ``README.md``, whose front matter says that it is static."""
     yield File("README.md", _readme(contents).encode())
 

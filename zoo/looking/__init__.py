@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .components import component_colours as component_colours
     from .components import patch_similarity as patch_similarity
     from .components import principal_components as principal_components
-    from .looking import Look as Look
-    from .looking import look as look
     from .mistakes import Mistakes as Mistakes
     from .mistakes import find_near_duplicates as find_near_duplicates
     from .mistakes import find_wrong_labels as find_wrong_labels
@@ -23,12 +21,14 @@ if TYPE_CHECKING:
     from .neighbourhood import nearest_images as nearest_images
     from .showing import figures_of as figures_of
     from .showing import write_look as write_look
+    from .visualization import Look as Look
+    from .visualization import look as look
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "components": ["component_colours", "patch_similarity", "principal_components"],
-            "looking": ["Look", "look"],
+            "visualization": ["Look", "look"],
             "mistakes": ["Mistakes", "find_near_duplicates", "find_wrong_labels", "mistakes_of"],
             "neighbourhood": ["laid_out", "nearest_images"],
             "showing": ["figures_of", "write_look"],

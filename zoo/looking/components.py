@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from ..errors import DataError, QueryError
 from ..evaluation.arrays import Array
-from ..evaluation.eigen import eigh
-from ..optional import requires_extra
+from ..evaluation.eigen import compute_eigh
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="Looking at maps"):
+with require_extra("models", needed_for="Looking at maps"):
     import numpy as np
     import torch
 
@@ -47,7 +47,7 @@ def principal_components(rows: Array, k: int) -> tuple[Array, Array]:
         raise DataError("All features to look at are the same, and have no principal components; look at other images.")
     is_wide = centred.shape[1] > len(centred)  # then the products of rows have the same eigenvalues, and are fewer
     products = centred @ centred.T if is_wide else centred.T @ centred
-    values, vectors = (one.numpy() for one in eigh(torch.from_numpy(products)))
+    values, vectors = (one.numpy() for one in compute_eigh(torch.from_numpy(products)))
     scores, explained = np.zeros((len(centred), k)), np.zeros(k)
     for place in range(min(k, len(values))):
         value, axis = float(values[-1 - place]), vectors[:, -1 - place]

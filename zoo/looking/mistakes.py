@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import indicators_of
 from ..errors import DataError
-from ..evaluation.evaluating import LINEAR_PROTOCOLS, probe_maker
-from ..evaluation.measuring import divide_own, retrained
-from ..evaluation.preparing import folds_of
-from ..evaluation.protocols import Protocol, protocol_named
-from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, near_pairs, nearest
+from ..evaluation.evaluating import LINEAR_PROTOCOLS, build_probe_maker
+from ..evaluation.measuring import divide_own, retrain_probe
+from ..evaluation.protocols import Protocol, build_protocol
+from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, find_near_pairs, nearest
+from ..evaluation.scaling import split_folds
 from ..features import Features, require_comparable
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("evaluate", needed_for="Mistakes of a probe"):
+with require_extra("evaluate", needed_for="Mistakes of a probe"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ class Predicted:
         return np.zeros(len(self.p), bool) if self.y is None else self.p.argmax(axis=1) != self.y
 
 
-def predictions(names: Sequence[str], classes: Sequence[str], p: Floats, y: Any, *, is_tags: bool) -> list[Predicted]:
+def build_predictions(
+    names: Sequence[str], classes: Sequence[str], p: Floats, y: Any, *, is_tags: bool
+) -> list[Predicted]:
     """Those of test images; tags, with ``p`` and ``y`` (n, n_tags), have two classes each, without it and with it."""
     images = [("val", name) for name in names]
     if not is_tags:
@@ -159,24 +161,24 @@ def predictions(names: Sequence[str], classes: Sequence[str], p: Floats, y: Any,
     ]
 
 
-def mistakes_among(each: Sequence[Predicted], *, is_tags: bool, **more: Any) -> Mistakes:
+def summarise_mistakes(each: Sequence[Predicted], *, is_tags: bool, **more: Any) -> Mistakes:
     """The record of predictions whose labels are known."""
     return Mistakes(
         n_test=len(each[0].p),
         n_wrong=None if is_tags else int(each[0].is_wrong.sum()),
-        confident=confident_mistakes(each),
-        boundary=nearest_boundary(each),
-        confusions=() if is_tags else confusions(each[0]),
+        confident=select_confident_mistakes(each),
+        boundary=select_near_boundary(each),
+        confusions=() if is_tags else count_confusions(each[0]),
         **more,
     )
 
 
-def confident_mistakes(each: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
+def select_confident_mistakes(each: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
     """The ``n`` wrong predictions with the largest probabilities."""
     return _lowest(each, [np.where(one.is_wrong, -one.p.max(axis=1), np.inf) for one in each], n)
 
 
-def nearest_boundary(each: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
+def select_near_boundary(each: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
     """The ``n`` images with the smallest difference between the two largest probabilities, right or wrong."""
     return _lowest(each, [np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0] for one in each], n)
 
@@ -187,7 +189,7 @@ def _lowest(each: Sequence[Predicted], keys: Sequence[Floats], n: int) -> tuple[
     return tuple(each[i].judged(row) for i, row in found if keys[i][row] < np.inf)
 
 
-def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judged, ...]]:
+def select_most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judged, ...]]:
     """The ``n`` images with the largest probability of each predicted class, of the classes predicted most often."""
     best, order = found.p.argmax(axis=1), np.argsort(-found.p.max(axis=1), kind="stable")
     counts = np.bincount(best, minlength=len(found.classes))
@@ -195,7 +197,7 @@ def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judge
     return {found.classes[c]: tuple(map(found.judged, order[best[order] == c][:n].tolist())) for c in often}
 
 
-def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
+def count_confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
     """The ``n_pairs`` pairs of classes with the most mistakes between them: both directions, the frequent first."""
     if found.y is None:
         return ()
@@ -215,7 +217,7 @@ def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PA
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def contradicted(p: Floats, y: Rows) -> tuple[Rows, int]:
+def find_contradicted(p: Floats, y: Rows) -> tuple[Rows, int]:
     """Images whose labels are probably wrong, the most probable first, and how many of them confidently so.
 
     Another class is more probable than the label; the order is by the ratio of the two, the largest first. It is
@@ -223,7 +225,7 @@ def contradicted(p: Floats, y: Rows) -> tuple[Rows, int]:
     ``p`` are out-of-sample probabilities, float64 (n, n_classes), ``y`` the labels as their columns, int64 (n,).
 
     >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.95, 0.05], [0.2, 0.8]])
-    >>> contradicted(p, np.array([0, 0, 0, 1, 1]))
+    >>> find_contradicted(p, np.array([0, 0, 0, 1, 1]))
     (array([3, 2]), 2)
     """
     every, n_classes = np.arange(len(y)), p.shape[1]
@@ -255,21 +257,21 @@ def find_wrong_labels(
     trained on, most are its mistakes: ``cannot_tell`` says so.
     DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
     """
-    make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
+    make = build_probe_maker(protocol or build_protocol(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
     x, (present, y) = np.asarray(features.x[:]), np.unique(features.y, return_inverse=True)
-    folds = folds_of(y, N_FOLDS, seed=seed, groups=features.together)
+    folds = split_folds(y, N_FOLDS, seed=seed, groups=features.together)
     if chosen is None:
         own = divide_own(features, np.arange(len(y), dtype=np.int64), n_test=len(y), seed=seed)
         chosen = make().fit(x[own.choice], y[own.choice], x_val=x[own.tuning], y_val=y[own.tuning]).report_
     p = np.full((len(y), len(present)), np.nan)
     for rows, out in folds:
-        p[out] = retrained(make(), dict(chosen), x[rows], y[rows]).predict_proba(x[out])
-    images = [("train", name) for name in names_of(features)]
+        p[out] = retrain_probe(make(), dict(chosen), x[rows], y[rows]).predict_proba(x[out])
+    images = [("train", name) for name in get_image_names(features)]
     if tested is not None and tested.y is not None:
         images, p, y = [*images, *tested.images], np.concatenate([p, tested.p]), np.concatenate([y, tested.y])
     known = np.flatnonzero(np.isfinite(p).all(axis=1))  # the only images of a class are in no fold
-    every = Predicted(images=images, classes=classes_of(features, present), p=p, y=y)
-    rows, n_confident = contradicted(p[known], y[known])
+    every = Predicted(images=images, classes=get_class_names(features, present), p=p, y=y)
+    rows, n_confident = find_contradicted(p[known], y[known])
     first = tuple(map(every.judged, known[rows[:MOST_LISTED]].tolist()))
     n = {"n_judged": len(known), "n_folds": len(folds), "n_found": len(rows), "n_confident": n_confident}
     error, why = 100 * len(rows) / max(len(known), 1), ""
@@ -307,39 +309,39 @@ def find_near_duplicates(train: Features, test: Features | None = None, *, devic
     query = other.x if len(asked) == len(other) else other.x[asked]
     gallery = query if is_within else train.x
     k = min(N_NEAR, len(gallery) - is_within)
-    told: dict[str, Any] = {"copies": pairs_of(train, other, copies, np.zeros(len(copies)))}
+    told: dict[str, Any] = {"copies": build_near_pairs(train, other, copies, np.zeros(len(copies)))}
     if k < FEWEST_NEAR:
         told["notes"] = (f"Of images with fewer than {FEWEST_NEAR} others near duplicates cannot be told.",)
     if not k or not len(asked):
         return NearDuplicates(usual=None, pairs=(), **told)
     rows, distances = nearest(query, gallery, k, device=device)
-    found, apart, shares = near_pairs(np.sqrt(distances), rows, np.arange(len(rows)) if is_within else None)
+    found, apart, shares = find_near_pairs(np.sqrt(distances), rows, np.arange(len(rows)) if is_within else None)
     ends = asked[found] if is_within else np.stack([found[:, 1], asked[found[:, 0]]], axis=1)
-    pairs = pairs_of(train, other, ends, apart**2, shares.tolist())
+    pairs = build_near_pairs(train, other, ends, apart**2, shares.tolist())
     return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=pairs, **told)
 
 
-def pairs_of(
+def build_near_pairs(
     train: Features, test: Features, rows: Rows, distances: Floats, shares: Iterable[float | None] = repeat(None)
 ) -> tuple[NearPair, ...]:
     """Records of pairs, whose ``rows`` (m, 2) are those of a training and of a test image."""
-    names, of_test = names_of(train), names_of(test)
+    names, of_test = get_image_names(train), get_image_names(test)
     a, b = rows[:, 0], rows[:, 1]
     copies = np.zeros(len(rows), bool)
     if train.contents is not None and test.contents is not None:
         copies = train.contents[a] == test.contents[b]
     ends: list[Iterable[Any]] = [[names[row] for row in a.tolist()], [of_test[row] for row in b.tolist()]]
-    ends += [classes_of(train, train.y[a]), classes_of(test, test.y[b])]
+    ends += [get_class_names(train, train.y[a]), get_class_names(test, test.y[b])]
     told = zip(*ends, distances.tolist(), shares, copies.tolist(), strict=False)
     return tuple(NearPair(**dict(zip(NearPair.__slots__, one, strict=True))) for one in told)
 
 
-def names_of(features: Features) -> Sequence[str]:
+def get_image_names(features: Features) -> Sequence[str]:
     """Names of images, numbers where they are not known."""
     return features.names if len(features.names) else [*map(str, range(len(features.y)))]
 
 
-def classes_of(features: Features, numbers: Iterable[int]) -> tuple[str, ...]:
+def get_class_names(features: Features, numbers: Iterable[int]) -> tuple[str, ...]:
     """Names of classes, numbers where they are not known."""
     return tuple((features.classes[c] or "(no tag)") if features.classes else str(c) for c in numbers)
 
@@ -349,7 +351,7 @@ def mistakes_of(
 ) -> Mistakes:
     """The mistakes of a probe that was trained with all labels by ``protocol``, and what may be wrong with the images.
 
-    ``probe`` is as :func:`zoo.evaluation.keeping.keep_probe` or :func:`zoo.evaluation.tagging.evaluate_tags` give it.
+    ``probe`` is as :func:`zoo.evaluation.refit.keep_probe` or :func:`zoo.evaluation.multilabel.evaluate_tags` give it.
     """
     is_tags, present, notes = probe.kind == "tags", np.unique(train.y), list[str]()
     y: Any
@@ -357,8 +359,8 @@ def mistakes_of(
         classes, y = probe.classes, indicators_of(test)[:, [test.tags.index(tag) for tag in probe.classes]]
         notes.append("Images with tags have no confused classes, and their labels are not checked.")
     else:
-        classes, y = classes_of(train, present), np.searchsorted(present, test.y)
-    each = predictions(names_of(test), classes, probe.predict_proba(test), y, is_tags=is_tags)
+        classes, y = get_class_names(train, present), np.searchsorted(present, test.y)
+    each = build_predictions(get_image_names(test), classes, probe.predict_proba(test), y, is_tags=is_tags)
     wrong = None
     if protocol.probe != "LogisticProbe":
         notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
@@ -371,4 +373,4 @@ def mistakes_of(
             notes.append(f"Labels are not checked: {error}")
     near = find_near_duplicates(train, test, device=device)
     found = {"encoder": train.origin.encoder, "near_duplicates": near, "wrong_labels": wrong, "notes": tuple(notes)}
-    return mistakes_among(each, is_tags=is_tags, **found)
+    return summarise_mistakes(each, is_tags=is_tags, **found)

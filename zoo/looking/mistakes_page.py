@@ -11,10 +11,18 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ZooError, counted
+from ..errors import ZooError, format_count
 from ..version import __version__
-from .mistakes import Judged, Mistakes, NearPair, mistakes_among, most_sure, nearest_boundary, predictions
-from .pages import data_address, rendered, stretched_note, thumbnail
+from .mistakes import (
+    Judged,
+    Mistakes,
+    NearPair,
+    build_predictions,
+    select_most_sure,
+    select_near_boundary,
+    summarise_mistakes,
+)
+from .pages import encode_data_address, make_thumbnail, note_stretched, render_template
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
@@ -27,36 +35,38 @@ N_SURE_CLASSES, N_SURE = 8, 8
 _PARTS = {"train": "training image", "val": "test image"}
 
 
-def percent(p: float) -> str:
+def format_probability(p: float) -> str:
     """A probability; 0 and 100 % are never said.
 
-    >>> [percent(p).replace("\\xa0", " ") for p in (0.9996, 0.25, 0.001)]
+    >>> [format_probability(p).replace("\\xa0", " ") for p in (0.9996, 0.25, 0.001)]
     ['>99 %', '25 %', '<1 %']
     """
     return ">99\xa0%" if p > 0.99 else "<1\xa0%" if p < 0.01 else f"{100 * p:.0f}\xa0%"
 
 
-def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
+def build_mistake_sections(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
-    return add_images(_sections(found, counted(found.n_test, "test image")), images)
+    return add_images(_sections(found, format_count(found.n_test, "test image")), images)
 
 
-def sections_of_predictions(
+def build_prediction_sections(
     names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
 ) -> list[dict[str, Any]]:
     """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
     if not len(names):
         return []
-    each = predictions(names, classes, p, y, is_tags=is_tags)
+    each = build_predictions(names, classes, p, y, is_tags=is_tags)
     if y is None:
-        sections = [_boundary(nearest_boundary(each, 2 * N_SURE))]
+        sections = [_boundary(select_near_boundary(each, 2 * N_SURE))]
     else:
-        sections = _sections(mistakes_among(each, is_tags=is_tags), counted(len(names), "image"))
-    sure = most_sure(each[0], N_SURE_CLASSES, N_SURE)
+        sections = _sections(summarise_mistakes(each, is_tags=is_tags), format_count(len(names), "image"))
+    sure = select_most_sure(each[0], N_SURE_CLASSES, N_SURE)
     if is_tags:
-        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]}
+        sure = {
+            one.classes[1]: select_most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]
+        }
     rows = {
-        name: [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]
+        name: [_tile(one, format_probability(one.probability), *_verdict(one), head="") for one in some]
         for name, some in sure.items()
         if some
     }
@@ -71,12 +81,12 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
     text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
     if not found.confident:
         text = f"No mistakes: all {n} are predicted as they are labelled."
-    tiles = [_tile(one, percent(one.probability)) for one in found.confident]
+    tiles = [_tile(one, format_probability(one.probability)) for one in found.confident]
     sections = [make_section("Most confident mistakes", text, ("", tiles))]
     if found.confusions:
         rows = {
             f"{one.label} predicted as {one.predicted}: {one.n or 'none'}": [
-                _tile(image, percent(image.probability), head="") for image in one.images
+                _tile(image, format_probability(image.probability), head="") for image in one.images
             ]
             for one in found.confusions
         }
@@ -91,7 +101,11 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
             "first: label → what the probe says. Some labels are wrong, other images are hard."
         )
         tiles = [
-            _tile(one, f"{percent(one.probability)}, label {percent(one.label_probability or 0)}", _PARTS[one.part])
+            _tile(
+                one,
+                f"{format_probability(one.probability)}, label {format_probability(one.label_probability or 0)}",
+                _PARTS[one.part],
+            )
             for one in wrong.found[:N_LABELS]
         ]
         sections.append(make_section("Labels to check", text, ("", tiles)))
@@ -101,12 +115,12 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
             "and no exact copies of one: errors on them may be too low. Distance: 1 - cosine of the features; usually "
             f"the nearest training image is at {near.usual:.2g}. Left: test image."
         )
-        tiles = [pair_tile(pair, ("val", "train"), ("test ", "training ")) for pair in near.pairs[:N_DUPLICATES]]
+        tiles = [build_pair_tile(pair, ("val", "train"), ("test ", "training ")) for pair in near.pairs[:N_DUPLICATES]]
         sections.append(make_section("Near duplicates: test and training", text, ("", tiles)))
     return sections
 
 
-def pair_tile(pair: NearPair, parts: tuple[str, str], called: tuple[str, str] = ("", "")) -> dict[str, Any]:
+def build_pair_tile(pair: NearPair, parts: tuple[str, str], called: tuple[str, str] = ("", "")) -> dict[str, Any]:
     """Two images that are near each other, from these parts, and what they are called where their labels differ."""
     head = f"✗ labels differ: {called[0]}{pair.test_label}, {called[1]}{pair.train_label}"
     if pair.train_label == pair.test_label:
@@ -118,7 +132,7 @@ def pair_tile(pair: NearPair, parts: tuple[str, str], called: tuple[str, str] = 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
     tiles = []
     for one in some:
-        both = f"{percent(one.probability)} and {percent(one.second_probability)}"
+        both = f"{format_probability(one.probability)} and {format_probability(one.second_probability)}"
         tiles.append(_tile(one, both, *_verdict(one), head=f"{one.predicted} or {one.second}?"))
     return make_section("Least sure", "The smallest differences between the two largest probabilities.", ("", tiles))
 
@@ -151,19 +165,19 @@ def add_images(sections: list[dict[str, Any]], images: Images | None) -> list[di
         if images and name in rows.get(part, ()):
             with suppress(ZooError):  # gone, or another since its features were computed
                 image = images[part].images[rows[part][name]]
-                small = thumbnail(image, PX)
+                small = make_thumbnail(image, PX)
                 stretched.update([(part, name)] if small.info.get("stretched") else [])
-                address, is_small = data_address(small), max(image.size) <= PX // 2
+                address, is_small = encode_data_address(small), max(image.size) <= PX // 2
         return {"name": name, "address": address, "is_small": is_small}
 
     for tile in (tile for section in sections for row in section["rows"] for tile in row["tiles"]):
         tile["images"] = [picture(*ref) for ref in tile.pop("refs")]
     if stretched:
-        sections[0]["text"] += f" On this page {stretched_note(len(stretched))}."
+        sections[0]["text"] += f" On this page {note_stretched(len(stretched))}."
     return sections
 
 
-def page(
+def render_mistakes_page(
     title: str,
     answer: Sequence[str],
     sections: Any,
@@ -174,7 +188,7 @@ def page(
 ) -> str:
     """A page of mistakes as text; a table is a title, headers and rows of texts."""
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
-    return rendered(
+    return render_template(
         "looking/judged.html.jinja",
         title=title, answer=answer, tables=tables, sections=sections, notes=[*notes], made_by=made_by,
     )  # fmt: skip

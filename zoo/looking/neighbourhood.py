@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
-from ..errors import QueryError, counted
+from ..errors import QueryError, format_count
 from ..evaluation.arrays import Array
-from ..evaluation.nearest import nearest
-from ..optional import requires_extra
+from ..evaluation.nearest_neighbours import find_nearest
+from ..optional import require_extra
 from .components import principal_components
 
-with requires_extra("models", needed_for="Looking at features"):
+with require_extra("models", needed_for="Looking at features"):
     import numpy as np
 
 LAYOUTS = ("pca", "umap")
@@ -42,7 +42,7 @@ def nearest_images(features: Array, k: int, *, contents: Array | None = None) ->
     ([0.0, 0.0, 1.0], [1, 0, 0])
     """
     most_copies = 0 if contents is None else int(np.unique(contents, return_counts=True)[1].max()) - 1
-    apart, rows = nearest(features, max(1, min(k + most_copies, len(features) - 1)), metric="cosine")
+    apart, rows = find_nearest(features, max(1, min(k + most_copies, len(features) - 1)), metric="cosine")
     distances = apart**2 / 2
     if contents is not None and most_copies:
         is_copy = contents[rows] == contents[:, None]
@@ -92,7 +92,9 @@ def laid_out(features: Array, *, layout: str = "pca", seed: int = 0) -> tuple[Ar
     if layout == "pca":
         places, shares = principal_components(x, 2)
     elif len(x) < 5:
-        raise QueryError(f"Got {counted(len(x), 'image')} for the layout umap, expected 5 or more; take layout pca.")
+        raise QueryError(
+            f"Got {format_count(len(x), 'image')} for the layout umap, expected 5 or more; take layout pca."
+        )
     else:
         made = import_module("umap").UMAP(n_neighbors=min(15, len(x) - 1), metric="cosine", random_state=seed, n_jobs=1)
         places = np.asarray(made.fit_transform(x), np.float64)
@@ -101,10 +103,10 @@ def laid_out(features: Array, *, layout: str = "pca", seed: int = 0) -> tuple[Ar
     return 0.5 + (places - (low + high) / 2) / (spread or 1), float(shares.sum()) if layout == "pca" else None
 
 
-def standing_apart(places: Array, size: float) -> list[int]:
+def select_apart(places: Array, size: float) -> list[int]:
     """Numbers of images whose squares of this side around their places do not overlap, the first ones first.
 
-    >>> standing_apart(np.array([[0.0, 0.0], [0.05, 0.0], [0.0, 0.2]]), 0.1)
+    >>> select_apart(np.array([[0.0, 0.0], [0.05, 0.0], [0.0, 0.2]]), 0.1)
     [0, 2]
     """
     taken: list[int] = []

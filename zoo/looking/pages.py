@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.rgb import to_rgb
-from ..errors import QueryError, StoreError, visible
-from ..evaluation.drawing import style
-from ..files import replaced
-from ..optional import requires_extra
+from ..errors import QueryError, StoreError, escape_unprintable
+from ..evaluation.drawing import use_style
+from ..files import replace_file
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="Pictures on a page"):
+with require_extra("models", needed_for="Pictures on a page"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def require_page(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def rendered(template: str, **values: Any) -> str:
+def render_template(template: str, **values: Any) -> str:
     """A template below the package zoo, such as ``choosing/page.html.jinja``, filled in.
 
     Everything is escaped; an undefined name is an error. MissingExtra without jinja2.
     """
-    with requires_extra("study", needed_for="A page"):
+    with require_extra("study", needed_for="A page"):
         import jinja2
 
     environment = jinja2.Environment(
@@ -64,7 +64,7 @@ def write_page(text: str, path: str | os.PathLike[str]) -> Path:
     """Writes a page; an earlier file of that name is replaced. Errors are those of :func:`require_page`."""
     target = require_page(path)
     try:
-        with replaced(target) as file:
+        with replace_file(target) as file:
             file.write(text.encode())
     except OSError as error:
         raise StoreError(f"The page cannot be written to {target} ({error.strerror or error}).") from error
@@ -76,11 +76,11 @@ def write_page(text: str, path: str | os.PathLike[str]) -> Path:
 _DARK = 96  # of 255: a picture without brighter pixels shows next to nothing
 
 
-def thumbnail(image: Image.Image, px: int) -> Image.Image:
+def make_thumbnail(image: Image.Image, px: int) -> Image.Image:
     """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is.
 
     One that would be nearly black, as are values that use a part of their 16 bits, is stretched to its own range, with
-    True as ``info["stretched"]``: encoders get it as it is, and a page has to say so (:func:`stretched_note`).
+    True as ``info["stretched"]``: encoders get it as it is, and a page has to say so (:func:`note_stretched`).
     """
     small = to_rgb(image).copy()  # which may be the caller's own
     small.thumbnail((px, px))
@@ -91,13 +91,13 @@ def thumbnail(image: Image.Image, px: int) -> Image.Image:
     return small
 
 
-def stretched_note(n: int) -> str:
+def note_stretched(n: int) -> str:
     """A sentence on pictures that were stretched; "" if none was."""
     pictures = "1 picture is" if n == 1 else f"{n:,} pictures are"
     return f"{pictures} stretched to black and white here, for the encoder gets dark images" * bool(n)
 
 
-def data_address(image: Image.Image) -> str:
+def encode_data_address(image: Image.Image) -> str:
     """An image as the address of an ``<img>``: PNG if it is small, else JPEG."""
     file = io.BytesIO()
     kind = "png" if max(image.size) <= 64 else "jpeg"
@@ -124,18 +124,18 @@ _OF_PAGE = {  # the darkest colours have lighter ones on a dark page
 _SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
 
 
-def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
+def render_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
 
     Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
     ``--blue``, ``--red`` and ``--green``.
     """
-    with requires_extra("study", needed_for="A figure"):
+    with require_extra("study", needed_for="A figure"):
         import matplotlib
     file = io.StringIO()
-    with style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
+    with use_style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
         draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = visible(file.getvalue())
+    text = escape_unprintable(file.getvalue())
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)

@@ -8,17 +8,17 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError, StoreError, counted
+from ..errors import QueryError, StoreError, format_count
 from ..evaluation.arrays import Array
-from ..evaluation.drawing import new_figure, style
-from ..files import replaced
-from ..optional import requires_extra
+from ..evaluation.drawing import make_figure, use_style
+from ..files import replace_file
+from ..optional import require_extra
 from ..version import __version__
-from .looking import Look, Patches
-from .neighbourhood import standing_apart
-from .pages import MOST_BYTES, data_address, rendered, stretched_note, thumbnail
+from .neighbourhood import select_apart
+from .pages import MOST_BYTES, encode_data_address, make_thumbnail, note_stretched, render_template
+from .visualization import Look, Patches
 
-with requires_extra("models", needed_for="Pictures of what encoders see"):
+with require_extra("models", needed_for="Pictures of what encoders see"):
     import numpy as np
     from PIL import Image
 
@@ -45,22 +45,22 @@ _Tile = tuple[Any, str, str]  # a picture or None, its title, and its frame
 _NONE: _Tile = None, "", ""
 
 
-def class_colours(found: Look) -> dict[int, str]:
+def choose_class_colours(found: Look) -> dict[int, str]:
     """A colour for each class that occurs; none without labels, or if there are more classes than colours."""
     present = np.unique(found.images.labels).tolist() if found.is_labelled else []
     return dict(zip(present, _CLASS_COLOURS, strict=False)) if len(present) <= len(_CLASS_COLOURS) else {}
 
 
-def inks_of(found: Look) -> list[str]:
+def list_image_colours(found: Look) -> list[str]:
     """The colour of each image in a layout."""
-    colours = class_colours(found)
+    colours = choose_class_colours(found)
     return [colours.get(label, _OTHER) for label in found.images.labels.tolist()]
 
 
-def class_places(found: Look, places: Array) -> dict[int, tuple[float, float]]:
+def place_class_names(found: Look, places: Array) -> dict[int, tuple[float, float]]:
     """Where the name of each class with a colour stands in a layout: at the median of its images, or above others."""
     y, names = found.images.labels, dict[int, tuple[float, float]]()
-    medians = {label: np.median(places[y == label], axis=0).tolist() for label in class_colours(found)}
+    medians = {label: np.median(places[y == label], axis=0).tolist() for label in choose_class_colours(found)}
     for label, (across, up) in sorted(medians.items(), key=lambda one: one[1][1]):
         for x, below in names.values():  # from the lowest to the highest
             if abs(x - across) < _NAME[0] and up - below < _NAME[1]:
@@ -69,18 +69,18 @@ def class_places(found: Look, places: Array) -> dict[int, tuple[float, float]]:
     return names
 
 
-def heat_ends(similarity: Array) -> tuple[float, float]:
+def compute_heat_range(similarity: Array) -> tuple[float, float]:
     """The similarities that are dark and bright, common to all images of an encoder."""
     low, high = np.quantile(similarity, (0.01, 0.995)).tolist()
     return low, high if high > low else low + 1
 
 
-def heat(similarity: Array) -> Array:
-    """Similarities of an encoder as colours, uint8 (..., 3), from dark to bright between :func:`heat_ends`."""
-    with requires_extra("study", needed_for="A figure"):
+def convert_to_heat(similarity: Array) -> Array:
+    """Similarities of an encoder as colours, uint8 (..., 3), from dark to bright between :func:`compute_heat_range`."""
+    with require_extra("study", needed_for="A figure"):
         from matplotlib import colormaps
 
-    low, high = heat_ends(similarity)
+    low, high = compute_heat_range(similarity)
     coloured: Array = colormaps["magma"](((similarity - low) / (high - low)).clip(0, 1), bytes=True)[..., :3]
     return coloured
 
@@ -92,7 +92,7 @@ def figures_of(found: Look) -> dict[str, Drawing]:
     shown = found.shown[:_MOST]
     for name in ("components", "similarity") if mapped else ():
         tiles: list[_Tile] = []
-        drawings = [one.colours if name == "components" else heat(one.similarity) for _, one in mapped]
+        drawings = [one.colours if name == "components" else convert_to_heat(one.similarity) for _, one in mapped]
         for place, at in enumerate(shown):
             tiles.append((found.image(at), found.label(at), ""))
             tiles += [(maps[place], encoder, "") for (encoder, _), maps in zip(mapped, drawings, strict=True)]
@@ -118,7 +118,7 @@ def figures_of(found: Look) -> dict[str, Drawing]:
 def _tiles(tiles: list[_Tile], n_columns: int) -> tuple[Drawing, list[Axes]]:
     """Pictures with titles, row by row."""
     n_rows = -(-len(tiles) // n_columns)
-    drawing, axes = new_figure(width=1.15 * n_columns, height=1.42 * n_rows, n_rows=n_rows, n_columns=n_columns)
+    drawing, axes = make_figure(width=1.15 * n_columns, height=1.42 * n_rows, n_rows=n_rows, n_columns=n_columns)
     for one, (image, title, frame) in zip(axes, [*tiles, *[_NONE] * (len(axes) - len(tiles))], strict=True):
         one.set(xticks=[], yticks=[])
         one.grid(False)
@@ -144,20 +144,20 @@ def _layouts(found: Look) -> Drawing:
     from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
     among = [(view.encoder, view.among.places) for view in found.views if view.among]
-    n_columns, colours, inks = min(2, len(among)), class_colours(found), inks_of(found)
+    n_columns, colours, inks = min(2, len(among)), choose_class_colours(found), list_image_colours(found)
     n_rows = -(-len(among) // n_columns)
-    drawing, axes = new_figure(width=5.0 * n_columns, height=5.2 * n_rows, n_rows=n_rows, n_columns=n_columns)
+    drawing, axes = make_figure(width=5.0 * n_columns, height=5.2 * n_rows, n_rows=n_rows, n_columns=n_columns)
     axes[-1].axis("on" if len(axes) == len(among) else "off")
     for one, (encoder, places) in zip(axes, among, strict=False):
         one.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05), xticks=[], yticks=[], aspect="equal", title=encoder)
         one.grid(False)
         one.spines[:].set(visible=True, color="#d8dee4")
         one.scatter(places[:, 0], places[:, 1], s=14, c=inks, linewidths=0)
-        for at in standing_apart(places, SIDE):
+        for at in select_apart(places, SIDE):
             box = OffsetImage(np.asarray(found.image(at).resize((48, 48))), zoom=0.4)
             framed = {"edgecolor": inks[at], "linewidth": 1.2, "boxstyle": "square,pad=0.05"}
             one.add_artist(AnnotationBbox(box, places[at], pad=0.05, bboxprops=framed))
-        for label, (x, y) in class_places(found, places).items():
+        for label, (x, y) in place_class_names(found, places).items():
             boxed = {"facecolor": "white", "edgecolor": colours[label], "boxstyle": "round,pad=0.2", "alpha": 0.9}
             one.text(
                 x,
@@ -199,9 +199,9 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
     StoreError if the folder holds other things, or cannot be written.
     """
     require_folder(folder)
-    text, notes = page_of(found, command=command)
+    text, notes = render_look_page(found, command=command)
     files = {"index.html": text.encode()}
-    with style(), warnings.catch_warnings():
+    with use_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # boxes stand for letters that the font does not have
         for name, drawing in figures_of(found).items():
             file = io.BytesIO()
@@ -216,7 +216,7 @@ def write_files(files: dict[str, bytes], folder: Path) -> list[Path]:
     try:
         for name in reversed(_FILES):  # the page when everything else is there
             if name in files:
-                with replaced(folder / name) as target:
+                with replace_file(folder / name) as target:
                     target.write(files[name])
             else:
                 (folder / name).unlink(missing_ok=True)
@@ -225,7 +225,7 @@ def write_files(files: dict[str, bytes], folder: Path) -> list[Path]:
     return [folder / name for name in _FILES if name in files]
 
 
-def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
+def render_look_page(found: Look, *, command: str = "") -> tuple[str, list[str]]:
     """The page as a text of 3 MB at most, and notes on what is smaller than asked because of that.
 
     QueryError if what cannot be left out does not fit.
@@ -233,8 +233,8 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
     mapped = [(view, view.patches) for view in found.views if view.patches]
     among = [(view, view.among) for view in found.views if view.among]
     beside = {at for _, one in among for query in found.queries for at in (query, *one.rows[query].tolist()) if at >= 0}
-    stand = {view.encoder: standing_apart(one.places, SIDE) for view, one in among}
-    drawn = [(one.colours, heat(one.similarity)) for _, one in mapped]
+    stand = {view.encoder: select_apart(one.places, SIDE) for view, one in among}
+    drawn = [(one.colours, convert_to_heat(one.similarity)) for _, one in mapped]
     for share in (1, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04, 0):
         shown = found.shown[: math.ceil(share * len(found.shown)) or 1]
         apart = {name: some[: math.ceil(share * len(some))] for name, some in stand.items()}
@@ -243,34 +243,35 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
         sides = dict.fromkeys(sorted(others), small) | dict.fromkeys(shown, px)
         fewer = f"maps of {len(shown)} of {len(found.shown)} images, and {100 * share:.0f} % of the layouts' pictures"
         notes = [f"the page has {fewer}, so that it stays below 3 MB"] * (share < 1)
-        pictures = {at: thumbnail(found.image(at), side) for at, side in sides.items()}
-        dark = stretched_note(sum("stretched" in picture.info for picture in pictures.values()))
+        pictures = {at: make_thumbnail(found.image(at), side) for at, side in sides.items()}
+        dark = note_stretched(sum("stretched" in picture.info for picture in pictures.values()))
         notes += [dark] * bool(dark)
-        text = rendered(
+        text = render_template(
             "looking/look.html.jinja",
             found=found,
             command=command,
             version=__version__,
             mapped=[view for view, _ in mapped],
             among=[view for view, _ in among],
-            colours=class_colours(found),
-            inks=inks_of(found),
-            class_places=class_places,
-            heat_ends=heat_ends,
-            ramp=heat(np.linspace(0, 1, 9)).tolist(),
+            colours=choose_class_colours(found),
+            inks=list_image_colours(found),
+            class_places=place_class_names,
+            heat_ends=compute_heat_range,
+            ramp=convert_to_heat(np.linspace(0, 1, 9)).tolist(),
             side=100 * SIDE,
             shown=shown,
             apart=apart,
             maps=[
-                [[data_address(Image.fromarray(one)) for one in some[: len(shown)]] for some in two] for two in drawn
+                [[encode_data_address(Image.fromarray(one)) for one in some[: len(shown)]] for some in two]
+                for two in drawn
             ],
-            pictures={at: data_address(picture) for at, picture in pictures.items()},
+            pictures={at: encode_data_address(picture) for at, picture in pictures.items()},
             notes=[*found.notes, *notes],
         )
         if len(text.encode()) <= MOST_BYTES:
             return text, notes
-    shown_of = f"{counted(len(found.queries), 'query', 'queries')} and {len(found.images):,} images under "
-    shown_of += counted(len(among), "encoder")
+    shown_of = f"{format_count(len(found.queries), 'query', 'queries')} and {len(found.images):,} images under "
+    shown_of += format_count(len(among), "encoder")
     raise QueryError(
         f"What is shown of {shown_of} does not fit on a page of 3 MB; ask for fewer (--queries, --images)."
     )

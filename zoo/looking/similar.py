@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import QueryError, counted
+from ..errors import QueryError, format_count
 from ..evaluation.retrieval import nearest
 from ..features import featurise
 from ..loading import load as load_encoder
-from ..optional import requires_extra
+from ..optional import require_extra
 from ..progress import Progress
-from .mistakes import NearDuplicates, find_near_duplicates, pairs_of
-from .mistakes_page import add_images, make_section, page, pair_tile
+from .mistakes import NearDuplicates, build_near_pairs, find_near_duplicates
+from .mistakes_page import add_images, build_pair_tile, make_section, render_mistakes_page
 
-with requires_extra("models", needed_for="Looking at features"):
+with require_extra("models", needed_for="Looking at features"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def find_similar(
 ) -> tuple[dict[str, NearDuplicates], list[str]]:
     """By encoder the k images of a gallery nearest to each query, or its near duplicates; and images not readable.
 
-    Arguments are as for :func:`~zoo.looking.looking.look`, errors as of :func:`zoo.features.featurise`, and QueryError
-    if k is no number from 1 to that of the images, or duplicates are sought in one. Pairs with a query have it as
-    ``test``, in the order of the queries, the nearest image first.
+    Arguments are as for :func:`~zoo.looking.visualization.look`, errors as of :func:`zoo.features.featurise`, and
+    QueryError if k is no number from 1 to that of the images, or duplicates are sought in one. Pairs with a query have
+    it as ``test``, in the order of the queries, the nearest image first.
     """
     if queries is None and len(gallery) < 2:
         raise QueryError(
@@ -52,7 +52,7 @@ def find_similar(
         encoder, preprocess = (load or load_encoder)(name)
         made: list[Features] = []
         for images in (gallery,) if queries is None else (gallery, queries):
-            tell(f"{name}: features of {counted(len(images), 'image')}")
+            tell(f"{name}: features of {format_count(len(images), 'image')}")
             made.append(featurise(encoder, preprocess, images, name=name, progress=progress(), **how))
             skipped |= dict.fromkeys(one.image for one in made[-1].skipped)
         if queries is None:
@@ -60,12 +60,12 @@ def find_similar(
             continue
         rows, distances = nearest(made[1], made[0], k, device=how.get("device"))
         ends = np.stack([rows.ravel(), np.repeat(np.arange(len(rows)), k)], axis=1)
-        pairs = pairs_of(made[0], made[1], ends, distances.ravel())
+        pairs = build_near_pairs(made[0], made[1], ends, distances.ravel())
         found[name] = NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=pairs)
     return found, [*skipped]
 
 
-def similar_page(
+def render_similar_page(
     found: dict[str, NearDuplicates],
     gallery: ImageSet,
     queries: ImageSet | None,
@@ -80,16 +80,20 @@ def similar_page(
         text = f"Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
         if queries is None:
             rule = "nearer than chance explains; at most about 5 % are false"
-            text = f"{counted(len(near.pairs), 'pair')} of near duplicates: {rule}. {text}"
+            text = f"{format_count(len(near.pairs), 'pair')} of near duplicates: {rule}. {text}"
         rows = dict[str, list[Any]]()
         for pair in (*near.pairs, *near.copies)[:most]:
-            tile = pair_tile(pair, (part, "gallery"))
+            tile = build_pair_tile(pair, (part, "gallery"))
             tile["head"] = "" if not is_labelled else tile["head"] if queries is None else pair.train_label
             rows.setdefault("" if queries is None else pair.test, []).append(tile)
         sections.append(make_section(name, text, *rows.items()))
     images = {"gallery": gallery} | ({} if queries is None else {"query": queries})
     title = f"{'Near duplicates' if queries is None else 'Nearest images'} in {gallery.name}"
-    answer = f"{counted(len(gallery), 'image')}, of which {len(next(iter(found.values())).copies):,} copies of others."
+    answer = (
+        f"{format_count(len(gallery), 'image')}, of which {len(next(iter(found.values())).copies):,} copies of others."
+    )
     if queries is not None:
-        answer = f"{counted(len(queries), 'query', 'queries')}, on the left, the nearest of {len(gallery):,} images."
-    return page(title, [answer], add_images(sections, images), notes=notes, facts=facts)
+        answer = (
+            f"{format_count(len(queries), 'query', 'queries')}, on the left, the nearest of {len(gallery):,} images."
+        )
+    return render_mistakes_page(title, [answer], add_images(sections, images), notes=notes, facts=facts)

@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .derived import seed_means as seed_means
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .vocabulary import METRICS as METRICS
     from .vocabulary import SPLITS as SPLITS
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "derived": ["seed_means", "summaries"],

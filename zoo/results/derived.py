@@ -20,20 +20,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..cards.catalogue import RULES, catalogue
-from ..cards.compiled import compiled
+from ..cards.catalogue import RULES, load_catalogue
+from ..cards.content_cache import load_cached_content
 from ..cards.schema import NOT_PUBLISHED
 from ..errors import QueryError, UnknownName
-from ..files import user_folder
+from ..files import get_user_folder
 from .rows import (
     Measurement,
+    average_over_seeds,
+    convert_row,
+    drop_wrong_rows,
     errata,
-    means_over_seeds,
-    measurement_of,
+    open_stored_rows,
     read_rows,
-    rows_and_errata,
-    stored,
-    without_wrong,
+    read_rows_and_errata,
 )
 from .values import (
     IMAGENET,
@@ -48,8 +48,8 @@ from .values import (
     Row,
     SeedMean,
     Summary,
-    generation_of,
-    newest_generations,
+    select_newest_protocols,
+    split_generation,
 )
 
 _ASSUMED_ZERO = "assumed zero"  # protocol of a twin that was not measured
@@ -105,14 +105,14 @@ def summaries(
         found, known_errata = _kept_risks(exclude_wrong), errata()
     else:
         wanted = ids if source is None else None  # whether there is such a source, all rows say
-        rows, known_errata = rows_and_errata(RISKS, encoders=wanted, dataset=dataset, with_unlisted=with_unlisted)
+        rows, known_errata = read_rows_and_errata(RISKS, encoders=wanted, dataset=dataset, with_unlisted=with_unlisted)
         if source is not None:
             sources = sorted({row.source for row in read_rows(RISKS, dataset=dataset, with_unlisted=with_unlisted)})
             if source not in sources:
                 raise QueryError(f"No risk on {dataset} comes from the source {source!r}, expected one of {sources}.")
             rows = [row for row in rows if row.source == source]
         if exclude_wrong:
-            rows = without_wrong(rows, known_errata)
+            rows = drop_wrong_rows(rows, known_errata)
         if dataset != IMAGENET and not rows:
             if read_rows(RISKS, dataset=dataset, with_unlisted=True):
                 return {}
@@ -144,8 +144,8 @@ def _kept_risks(exclude_wrong: bool) -> dict[str, Campaigns]:
     """The risks of all encoders on ImageNet-1K from a copy, for most questions ask for these."""
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        rows, known = rows_and_errata(RISKS, dataset=IMAGENET)
-        kinds = {"every": _campaigns(rows), "right": _campaigns(without_wrong(rows, known))}
+        rows, known = read_rows_and_errata(RISKS, dataset=IMAGENET)
+        kinds = {"every": _campaigns(rows), "right": _campaigns(drop_wrong_rows(rows, known))}
         return {
             kind: [
                 (encoder, [(one, [(*key, *value) for key, value in risks.items()]) for one, risks in campaigns])
@@ -154,9 +154,9 @@ def _kept_risks(exclude_wrong: bool) -> dict[str, Campaigns]:
             for kind, found in kinds.items()
         }
 
-    shipped, own = stored()
+    shipped, own = open_stored_rows()
     beside = f"{shipped.digest}-{'' if own is None else own.token}"
-    kept = compiled("risks", [], (*RULES, "results"), dict, make, of=user_folder(), beside=beside)
+    kept = load_cached_content("risks", [], (*RULES, "results"), dict, make, of=get_user_folder(), beside=beside)
     found = kept["right" if exclude_wrong else "every"]
     return {
         encoder: [
@@ -167,13 +167,13 @@ def _kept_risks(exclude_wrong: bool) -> dict[str, Campaigns]:
     }
 
 
-def of_one_protocol(known: Mapping[str, Summary]) -> dict[str, Summary]:
+def select_main_protocol(known: Mapping[str, Summary]) -> dict[str, Summary]:
     """Those by the protocol of most of them, for numbers of two protocols do not compare."""
     ((usual, _),) = Counter(one.campaign.protocol for one in known.values()).most_common(1) or [("", 0)]
     return {name: one for name, one in known.items() if one.campaign.protocol == usual}
 
 
-def measured_encoders(among: Iterable[str]) -> set[str]:
+def find_measured_encoders(among: Iterable[str]) -> set[str]:
     """Those of these encoders of which the error of a linear probe was measured on some data set."""
     ids = set(among)
     return {row.encoder for row in read_rows([PROBE], encoders=ids, with_unlisted=_has_unlisted(ids))}
@@ -181,7 +181,7 @@ def measured_encoders(among: Iterable[str]) -> set[str]:
 
 def _has_unlisted(ids: Iterable[str] | None) -> bool:
     """Whether one of these encoders is of an experiment, whose shipped rows are read for whom asks alone."""
-    return ids is not None and not all(map(catalogue().lists, ids))
+    return ids is not None and not all(map(load_catalogue().lists, ids))
 
 
 def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
@@ -204,7 +204,7 @@ def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
     ids = None if encoders is None else frozenset([encoders] if isinstance(encoders, str) else encoders)
     rows = read_rows(encoders=ids, with_unlisted=_has_unlisted(ids))
     beside = (row for row in rows if row.dataset != IMAGENET or row.source != PUBLISHED_SOURCE)
-    means = means_over_seeds(map(measurement_of, beside))
+    means = average_over_seeds(map(convert_row, beside))
     places = {encoder: number for number, encoder in enumerate(dict.fromkeys(mean.encoder for mean in means))}
     return sorted(means, key=lambda mean: places[mean.encoder])
 
@@ -224,14 +224,14 @@ def _summary(encoder: str, campaigns: Campaigns, known_errata: Iterable[ResultEr
     )
 
 
-def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
+def find_campaign(rows: Sequence[AnyRow]) -> AnyRow | None:
     """The row whose source and protocol are those of an encoder's summary on one data set; None without a probe.
 
     It is of the published campaign where there is one, else of the newest, else of the last, and of the newest
     generation of its protocol.
     """
     probes = [row for row in rows if row.metric == PROBE]
-    newest = newest_generations(row.protocol for row in probes)
+    newest = select_newest_protocols(row.protocol for row in probes)
     probes = [row for row in probes if row.protocol in newest]
     return max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date), default=None)
 
@@ -239,7 +239,7 @@ def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
 def _campaigns_of_one(rows: Sequence[Row]) -> Campaigns:
     """Means over seeds of one encoder's rows: [] without a probe."""
     found: Campaigns = []
-    while (best := campaign_of(rows)) is not None:
+    while (best := find_campaign(rows)) is not None:
         values: dict[tuple[str, str, str], list[float]] = {}
         others = []
         for row in rows:
@@ -258,8 +258,8 @@ def _campaigns_of_one(rows: Sequence[Row]) -> Campaigns:
 
 def _goes_with(parts: str, errors: str) -> bool:
     """Whether components by a protocol are of the generation of errors by another; those that name none are."""
-    stem, number = generation_of(parts.partition(" (")[0])
-    return not number or (stem.replace("-risk-", "-"), number) == generation_of(errors.partition(" (")[0])
+    stem, number = split_generation(parts.partition(" (")[0])
+    return not number or (stem.replace("-risk-", "-"), number) == split_generation(errors.partition(" (")[0])
 
 
 def _decomposition(risks: Risks) -> RiskDecomposition | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..cards.schema import EncoderCard
 from ..errors import UnknownName
-from ..files import content_folder
+from ..files import get_content_folder
 from .reported import reported_numbers
 from .reported_values import CARD, COLUMNS, EVIDENCE, FULL, METRICS, PROTOCOLS, TOP_1, ReportedNumber
 from .values import IMAGENET, Summary
@@ -37,10 +37,10 @@ class Dataset:
 
 
 @cache
-def datasets() -> dict[str, Dataset]:
+def list_datasets() -> dict[str, Dataset]:
     """Every data set by id, in the order of the table."""
     found = {}
-    lines = (content_folder("results") / EVIDENCE / "datasets.tsv").read_text(encoding="utf-8").splitlines()
+    lines = (get_content_folder("results") / EVIDENCE / "datasets.tsv").read_text(encoding="utf-8").splitlines()
     for line in lines[1:]:
         name, title, domain, n_classes, n_images, metric, in_pretraining, names = line.split("\t")
         found[name] = Dataset(
@@ -56,7 +56,7 @@ def datasets() -> dict[str, Dataset]:
     return found
 
 
-def dataset_named(name: str) -> Dataset:
+def find_dataset(name: str) -> Dataset:
     """The data set with this id, title or name of an origin, in any case and spelling of separators.
 
     Raises
@@ -66,21 +66,21 @@ def dataset_named(name: str) -> Dataset:
 
     Examples
     --------
-    >>> dataset_named("EuroSAT").domain, dataset_named("vtab/cifar100").id
+    >>> find_dataset("EuroSAT").domain, find_dataset("vtab/cifar100").id
     ('satellite', 'cifar-100')
     """
     known: dict[str, Dataset] = {}
-    for one in datasets().values():
+    for one in list_datasets().values():
         for spelling in (one.id, one.title, *(other.partition(":")[2] for other in one.names)):
             known.setdefault(_folded(spelling), one)
     if _folded(name) not in known:
-        raise UnknownName("data set that others measured", name, datasets())
+        raise UnknownName("data set that others measured", name, list_datasets())
     return known[_folded(name)]
 
 
-def domain_named(name: str, among: Iterable[str] = ()) -> str:
+def find_domain(name: str, among: Iterable[str] = ()) -> str:
     """A domain of the data sets, or of ``among`` if there are any, in any case; UnknownName lists them."""
-    domains = list(among) or list(dict.fromkeys(one.domain for one in datasets().values()))
+    domains = list(among) or list(dict.fromkeys(one.domain for one in list_datasets().values()))
     if name.casefold() not in domains:
         raise UnknownName("domain", name, domains, hint=f"There are {', '.join(domains)}.")
     return name.casefold()
@@ -91,23 +91,25 @@ def _folded(text: str) -> str:
 
 
 @cache
-def origins() -> dict[str, dict[str, Any]]:
+def read_evidence_origins() -> dict[str, dict[str, Any]]:
     """Who measured, by name of the file: title, source, place, date, measured_by, licence, and words for settings."""
-    return tomllib.loads((content_folder("results") / EVIDENCE / "origins.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((get_content_folder("results") / EVIDENCE / "origins.toml").read_text(encoding="utf-8"))
 
 
-def dataset_id(name: str) -> str | None:
+def find_dataset_id(name: str) -> str | None:
     """Id of the data set that a measurement or a reported number calls so; None if others measured nothing on it."""
     return _ids().get(_folded(name))
 
 
-def numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
+def find_numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
     """What was reported on a data set, by protocol and the best first; also under the names that authors use.
 
     ``numbers`` are all reported ones unless given.
     """
-    wanted = dataset_named(dataset).id
-    found = [one for one in (reported_numbers() if numbers is None else numbers) if dataset_id(one.dataset) == wanted]
+    wanted = find_dataset(dataset).id
+    found = [
+        one for one in (reported_numbers() if numbers is None else numbers) if find_dataset_id(one.dataset) == wanted
+    ]
     return sorted(found, key=lambda one: (one.protocol, one.setting, one.metric, _badness(one), one.encoder))
 
 
@@ -118,24 +120,26 @@ def _badness(one: ReportedNumber) -> float:
 @cache
 def _ids() -> Mapping[str, str]:
     return {IMAGENET: IMAGENET} | {
-        _folded(spelling): one.id for one in datasets().values() for spelling in (one.id, one.title)
+        _folded(spelling): one.id for one in list_datasets().values() for spelling in (one.id, one.title)
     }
 
 
-def origin_of(one: ReportedNumber) -> str:
+def find_origin(one: ReportedNumber) -> str:
     """The file of ``results/evidence`` that has this number; "" of what authors and lists print."""
     printed = (one.source, one.place)
-    return next((name for name, origin in origins().items() if (origin["source"], origin["place"]) == printed), "")
+    return next(
+        (name for name, origin in read_evidence_origins().items() if (origin["source"], origin["place"]) == printed), ""
+    )
 
 
-def title_of(origin: str) -> str:
+def get_origin_title(origin: str) -> str:
     """What an origin is called, in short: MTEB."""
-    return str(origins()[origin]["title"]).partition(",")[0]
+    return str(read_evidence_origins()[origin]["title"]).partition(",")[0]
 
 
-def setting_of(one: ReportedNumber) -> str:
+def describe_origin_setting(one: ReportedNumber) -> str:
     """The setting of a number of an origin in words: "16 labels per class"; "" where the origin has no other."""
-    words: dict[str, str] = origins()[origin_of(one)]["settings"]
+    words: dict[str, str] = read_evidence_origins()[find_origin(one)]["settings"]
     name, _, rest = one.setting.partition(", ")
     return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))
 
@@ -145,7 +149,7 @@ _PROTOCOLS = [f"reported-{name}" for name in (
     "text-retrieval")]  # fmt: skip
 
 
-def preference(one: ReportedNumber) -> tuple[Any, ...]:
+def rank_preference(one: ReportedNumber) -> tuple[Any, ...]:
     """Sorts numbers of origins: what is shown where there is room for one comes first.
 
     Without doubts, by few labels, all, neighbours, then texts, accuracy, the card's own features; of these the lowest.
@@ -153,19 +157,19 @@ def preference(one: ReportedNumber) -> tuple[Any, ...]:
     return bool(one.doubt), _PROTOCOLS.index(one.protocol), one.metric != TOP_1, bool(one.features), one.value
 
 
-def preferred_on(dataset: str) -> dict[str, ReportedNumber]:
+def select_preferred_numbers(dataset: str) -> dict[str, ReportedNumber]:
     """By encoder the number of an origin on a data set that columns show."""
     found: dict[str, ReportedNumber] = {}
-    for one in sorted(filter(origin_of, numbers_on(dataset)), key=preference):
+    for one in sorted(filter(find_origin, find_numbers_on(dataset)), key=rank_preference):
         found.setdefault(one.encoder, one)
     return found
 
 
-def blocks(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list[ReportedNumber]]:
+def group_numbers(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list[ReportedNumber]]:
     """Numbers of origins on one data set, by origin, protocol and metric, each with the best first."""
     found: dict[tuple[str, str, str], list[ReportedNumber]] = {}
     for one in sorted(numbers, key=lambda one: (_PROTOCOLS.index(one.protocol), one.metric != TOP_1)):
-        found.setdefault((origin_of(one), one.protocol, one.metric), []).append(one)
+        found.setdefault((find_origin(one), one.protocol, one.metric), []).append(one)
     return {key: sorted(some, key=_badness) for key, some in found.items()}
 
 
@@ -173,7 +177,7 @@ FAR_APART, WORTH_TELLING = 3.0, 1.5
 """Points from which two numbers contradict each other, and from which they do where a reason is known."""
 
 
-def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
+def build_measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
     """What was measured here on ImageNet-1K with all labels, to be held against what others report."""
     if summary is None or "100%" not in summary.errors:
         return []
@@ -183,7 +187,7 @@ def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[Reporte
     return [ReportedNumber(**row | {"value": accuracy, "printed": f"{accuracy:.1f}"})]
 
 
-def contradictions(numbers: Iterable[ReportedNumber]) -> list[tuple[ReportedNumber, ReportedNumber]]:
+def find_contradictions(numbers: Iterable[ReportedNumber]) -> list[tuple[ReportedNumber, ReportedNumber]]:
     """Pairs of numbers that should be equal and are not, the worst first.
 
     They are of two origins, or of one that pooled otherwise; :data:`FAR_APART`, or :data:`WORTH_TELLING` where what the
@@ -193,7 +197,7 @@ def contradictions(numbers: Iterable[ReportedNumber]) -> list[tuple[ReportedNumb
     for one in numbers:
         if not one.doubt and one.unit == "percent":
             split = one.split or one.setting * (one.protocol == "reported-few-shot")  # which says how many labels
-            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, split)
+            key = (one.encoder, find_dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, split)
             same.setdefault(key, []).append(one)
     found = [
         (one, other)
@@ -211,7 +215,7 @@ def _differences(numbers: Sequence[ReportedNumber]) -> list[str]:
         (
             one.resolution and f"{one.resolution} px",
             one.features,
-            setting_of(one) if origin_of(one) else one.setting,
+            describe_origin_setting(one) if find_origin(one) else one.setting,
             "" if one.source == CARD else one.remark.removesuffix("."),  # a card's tells of a list
         )
         for one in numbers
@@ -221,19 +225,19 @@ def _differences(numbers: Sequence[ReportedNumber]) -> list[str]:
     return [", ".join(text for text, is_told in zip(texts, differs, strict=True) if text and is_told) for texts in said]
 
 
-def disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
+def describe_disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
     """What contradicts something of an encoder, with who has it and why it may differ, by what was measured.
 
     As in {"linear, imagenet-1k": "79.9 (measured here), 77.9 (Efficient probing: projected to the space of texts)"}.
     """
     found: dict[str, dict[ReportedNumber, None]] = {}
-    for pair in contradictions(numbers):
-        dataset, protocol = dataset_id(pair[0].dataset) or pair[0].dataset, PROTOCOLS[pair[0].protocol].short
+    for pair in find_contradictions(numbers):
+        dataset, protocol = find_dataset_id(pair[0].dataset) or pair[0].dataset, PROTOCOLS[pair[0].protocol].short
         found.setdefault(f"{protocol}, {dataset}", {}).update(dict.fromkeys(pair))
     told = {}
     for about, some in found.items():
         best = sorted(some, key=_badness)
-        by = [title_of(name) if (name := origin_of(one)) else one.source for one in best]
+        by = [get_origin_title(name) if (name := find_origin(one)) else one.source for one in best]
         whys = [f": {why}" if why else "" for why in _differences(best)]
         words = [f"{one.value:.1f} ({who}{why})" for one, who, why in zip(best, by, whys, strict=True)]
         told[about] = ", ".join(dict.fromkeys(words))

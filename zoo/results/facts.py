@@ -13,16 +13,16 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import Catalogue, catalogue
+from ..cards.catalogue import Catalogue, load_catalogue
 from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Column, EncoderCard, Kind, Missing
 from ..errors import UnknownName
 from .derived import summaries
-from .reported import Preferred, preferred_numbers
+from .reported import Preferred, select_preferred_accuracies
 from .reported_values import PROTOCOLS, ReportedNumber
 from .values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Setting, Summary
 
 if TYPE_CHECKING:
-    from .where import Condition
+    from .filter_expression import Condition
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
 _POINTS = "percentage points"
@@ -169,23 +169,23 @@ def _reported(name: str) -> Fact:
     return Fact(protocol.column, "number", meaning, of, "percent, higher is better")
 
 
-def others_columns() -> list[str]:
+def list_others_columns() -> list[str]:
     """Names of the columns of what others measured, one a data set."""
-    from .evidence import datasets  # whose table other columns do without
+    from .evidence import list_datasets  # whose table other columns do without
 
-    return [OTHERS + name.replace("-", "_") for name in datasets()]
+    return [OTHERS + name.replace("-", "_") for name in list_datasets()]
 
 
 @cache
-def measured_by_others(name: str) -> dict[str, ReportedNumber]:
+def find_numbers_by_others(name: str) -> dict[str, ReportedNumber]:
     """The number of each encoder in such a column."""
-    from .evidence import preferred_on
+    from .evidence import select_preferred_numbers
 
-    return preferred_on(name.removeprefix(OTHERS))
+    return select_preferred_numbers(name.removeprefix(OTHERS))
 
 
 def _others(name: str) -> Fact:
-    numbers = measured_by_others(name)
+    numbers = find_numbers_by_others(name)
 
     def of(subject: Subject) -> Any:
         return numbers[subject.id].value if subject.id in numbers else NOT_RECORDED
@@ -202,9 +202,9 @@ def _not_reported(subject: Subject, protocol: str) -> Missing:
 
 
 def _gflops(subject: Subject) -> Any:
-    from ..cards.costs import cost_of, shipped_costs  # a table that few command lines read
+    from ..cards.costs import find_cost, load_shipped_costs  # a table that few command lines read
 
-    cost = shipped_costs().get(subject.id) or cost_of(subject.card)
+    cost = load_shipped_costs().get(subject.id) or find_cost(subject.card)
     return NOT_RECORDED if cost is None else cost.gflops
 
 
@@ -218,11 +218,11 @@ def _first_reported(subject: Subject) -> Any:
     reported = subject.reported
     for name in _LISTED:
         if name in reported:
-            return f"{reported[name].printed}{reported_mark(reported[name])} {PROTOCOLS[name].short}"
+            return f"{reported[name].printed}{mark_reported(reported[name])} {PROTOCOLS[name].short}"
     return _not_reported(subject, "reported-linear")
 
 
-def reported_mark(one: Preferred) -> str:
+def mark_reported(one: Preferred) -> str:
     """What stands behind a reported number."""
     return DOUBTFUL if one.is_doubtful else REPORTED
 
@@ -275,17 +275,17 @@ FACTS: dict[str, Fact] = {fact.name: fact for fact in _ALL}
 _BY_ANY_NAME = FACTS | {fact.other_name: fact for fact in FACTS.values() if fact.other_name}
 
 
-def kinds() -> dict[str, Kind]:
+def list_column_kinds() -> dict[str, Kind]:
     """Kind of every column by each of its names."""
     return {name: fact.kind for name, fact in _BY_ANY_NAME.items()}
 
 
-def value_of(subject: Subject, name: str) -> Any:
+def get_column_value(subject: Subject, name: str) -> Any:
     """The value of the column with that name, or why it is missing."""
     return find_fact(name).of(subject)
 
 
-def values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
+def get_column_values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
     """The values of one column for several encoders, quicker than one by one."""
     if not fact.field or not among:
         return [fact.of(subject) for subject in among]
@@ -302,23 +302,23 @@ def find_fact(name: str) -> Fact:
             return _others(name)
     except UnknownName:
         pass
-    known = [*_BY_ANY_NAME, *others_columns()]
+    known = [*_BY_ANY_NAME, *list_others_columns()]
     raise UnknownName("column", name, known, hint="Run 'zoo list --help-columns' to see them all.")
 
 
-def points(value: float) -> str:
+def format_points(value: float) -> str:
     """Percent or percentage points with one decimal; never a negative zero.
 
-    >>> points(24.56), points(-0.04)
+    >>> format_points(24.56), format_points(-0.04)
     ('24.6', '0.0')
     """
     return f"{round(value, 1) + 0.0:.1f}"
 
 
-def short_number(value: float) -> str:
+def format_short_number(value: float) -> str:
     """A count in at most four characters and a letter.
 
-    >>> [short_number(n) for n in (950, 23_508_032, 999_900_000, 1_011_223_040)]
+    >>> [format_short_number(n) for n in (950, 23_508_032, 999_900_000, 1_011_223_040)]
     ['950', '23.5M', '1G', '1.01G']
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -327,21 +327,21 @@ def short_number(value: float) -> str:
     return f"{value:g}"
 
 
-def subjects(
+def list_subjects(
     names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False, dataset: str | None = None
 ) -> list[Subject]:
     """Encoders by name, in that order, with risks on ImageNet-1K or another data set."""
-    cards = catalogue()
+    cards = load_catalogue()
     ids = [cards.id_of(name) for name in names]
     cards = cards.listing(ids)
     risks = partial(summaries, encoders=ids, dataset=IMAGENET if dataset is None else dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
-    reported = preferred_numbers()
+    reported = select_preferred_accuracies()
     return [Subject(one, cards, measured.get(one), counting.get(one), reported.get(one, {})) for one in ids]
 
 
-def protocol_marks(known: Iterable[Summary | None]) -> dict[str, str]:
+def mark_protocols(known: Iterable[Summary | None]) -> dict[str, str]:
     """The mark of each protocol in a table with these risks, which compare within one alone.
 
     The published one has none, else the most frequent.
@@ -352,23 +352,23 @@ def protocol_marks(known: Iterable[Summary | None]) -> dict[str, str]:
     return {name: OTHER_PROTOCOL * n for n, name in enumerate(dict.fromkeys(one.protocol for one in campaigns))}
 
 
-def parsed_condition(text: str) -> tuple[Condition, bool]:
+def parse_condition(text: str) -> tuple[Condition, bool]:
     """The condition of ``--where``, and whether it reads results."""
-    from .where import parse_condition  # the compiler's tree, which few command lines need
+    from .filter_expression import parse_condition  # the compiler's tree, which few command lines need
 
     try:
-        condition = parse_condition(text, kinds())
+        condition = parse_condition(text, list_column_kinds())
     except UnknownName:
-        condition = parse_condition(text, kinds() | dict.fromkeys(others_columns(), "number"))
+        condition = parse_condition(text, list_column_kinds() | dict.fromkeys(list_others_columns(), "number"))
     return condition, any(find_fact(name).from_results for name in condition.names)
 
 
-def satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
+def select_satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
     """Encoders for which the condition is true."""
-    return [subject for subject in among if condition.holds(partial(value_of, subject))]
+    return [subject for subject in among if condition.holds(partial(get_column_value, subject))]
 
 
-def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list[Subject]:
+def sort_by_column(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list[Subject]:
     """Encoders sorted by one column, texts without regard to case, missing values always last."""
 
     def key(subject: Subject) -> Any:

@@ -21,14 +21,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..cards.catalogue import adopt, build_card, catalogue, parse_beside_shipped
+from ..cards.catalogue import adopt, build_card, load_catalogue, parse_own_cards
 from ..errors import QueryError, ResultsError, StoreError
-from ..files import content_folder, replaced, user_folder
-from ..storage import Place, place_at
-from .reading import table_lines
-from .recording import PROVENANCE_KEYS, difference_of, images_behind, record, rows_with_provenance, sidecar_of
-from .rows import Measurement, measurement_of
-from .values import COLUMNS, Key, Row, key_of
+from ..files import get_content_folder, get_user_folder, replace_file
+from ..storage import Location, resolve_place
+from .reading import iterate_table_lines
+from .recording import (
+    PROVENANCE_KEYS,
+    compare_recorded,
+    get_image_fingerprints,
+    get_provenance_path,
+    iterate_rows_with_provenance,
+    record,
+)
+from .rows import Measurement, convert_row
+from .values import COLUMNS, Key, Row, get_row_key
 
 SET_ASIDE = "set-aside.jsonl"
 _NOT_RESULTS = ("features", "probes", "runs")  # folders that evaluations keep beside the rows
@@ -38,7 +45,7 @@ ProtocolCheck = Callable[[Row, Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LocatedRow:
     """A row of a file, with what it was measured from."""
 
     row: Row
@@ -48,7 +55,7 @@ class Found:
     @property
     def measurement(self) -> Measurement:
         """The row with its numbers as numbers."""
-        return measurement_of(self.row)
+        return convert_row(self.row)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON."""
@@ -56,7 +63,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class MergeProblem:
     """Something wrong with a row or its provenance."""
 
     kind: str  # "row", "provenance", "protocol", "twice", "contradiction" or "missing"
@@ -74,8 +81,8 @@ class Contradiction:
     """Two numbers for one row, or two image sets by one name."""
 
     why: Literal["value", "interval", "images"]
-    kept: Found
-    other: Found  # set aside
+    kept: LocatedRow
+    other: LocatedRow  # set aside
     differs: Mapping[str, tuple[Any, Any]]  # facts of the two provenances, by dotted name: of the kept one, the other
 
     @property
@@ -115,8 +122,8 @@ class Contradiction:
 class Collected:
     """What lies in some places."""
 
-    found: tuple[Found, ...]
-    wrong: tuple[Problem, ...]  # lines that no reader would take
+    found: tuple[LocatedRow, ...]
+    wrong: tuple[MergeProblem, ...]  # lines that no reader would take
     files: tuple[str, ...]  # tables of results
     left: tuple[str, ...]  # files whose names end as theirs, and which are something else
     cards: tuple[str, ...]  # encoders that became known by cards that lay there
@@ -134,7 +141,7 @@ class Merged:
     n_known: int  # that were recorded already with the same number
     n_again: int  # that another place had too, with the same number
     contradictions: tuple[Contradiction, ...]
-    wrong: tuple[Problem, ...]  # likewise, and rows without provenance
+    wrong: tuple[MergeProblem, ...]  # likewise, and rows without provenance
     cards: tuple[str, ...]
     paths: tuple[Path, ...]  # results files that rows were added to
     set_aside: Path | None  # where what was not merged is written; None if all was, or nothing was to be written
@@ -146,39 +153,39 @@ class Merged:
 
 
 @dataclass(slots=True)
-class Together:
+class RowSet:
     """Rows by what tells them apart, and the images behind each data set: of whatever comes, the first stays."""
 
-    by_key: dict[Key, Found] = field(default_factory=dict)
-    images: dict[tuple[str, str, str], tuple[str, Found]] = field(default_factory=dict)  # data set, kind, part
+    by_key: dict[Key, LocatedRow] = field(default_factory=dict)
+    images: dict[tuple[str, str, str], tuple[str, LocatedRow]] = field(default_factory=dict)  # data set, kind, part
     contradictions: list[Contradiction] = field(default_factory=list)
 
-    def add(self, found: Found) -> bool:
+    def add(self, found: LocatedRow) -> bool:
         """True if it is a row of its own; what contradicts an earlier one is noted in ``contradictions``."""
-        before = self.by_key.get(key_of(found.row))
+        before = self.by_key.get(get_row_key(found.row))
         if before is not None:
-            difference = difference_of(before.place, before.row, found.row)
+            difference = compare_recorded(before.place, before.row, found.row)
             if difference is not None:
                 self._contradict("interval" if difference.is_of_interval else "value", before, found)
             return False
-        behind = images_behind(found.provenance or {})
+        behind = get_image_fingerprints(found.provenance or {})
         parts = {(found.row.dataset, kind, part): one for kind, of in behind.items() for part, one in of.items()}
         for name, fingerprint in parts.items():
             known = self.images.setdefault(name, (fingerprint, found))
             if known[0] != fingerprint:
                 self._contradict("images", known[1], found)
                 return False
-        self.by_key[key_of(found.row)] = found
+        self.by_key[get_row_key(found.row)] = found
         return True
 
-    def _contradict(self, why: Literal["value", "interval", "images"], kept: Found, other: Found) -> None:
-        differs = differences(kept.provenance or {}, other.provenance or {})
+    def _contradict(self, why: Literal["value", "interval", "images"], kept: LocatedRow, other: LocatedRow) -> None:
+        differs = list_provenance_differences(kept.provenance or {}, other.provenance or {})
         self.contradictions.append(Contradiction(why=why, kept=kept, other=other, differs=differs))
 
 
-def together(rows: Sequence[Found]) -> Together:
+def build_row_set(rows: Sequence[LocatedRow]) -> RowSet:
     """Rows that lie in one place, whose contradictions among themselves are no matter of what is added to them."""
-    there = Together()
+    there = RowSet()
     for one in rows:
         there.add(one)
     there.contradictions.clear()
@@ -204,18 +211,18 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
     ResultsError
         If the results cannot be written.
     """
-    target = user_folder() / "results" / "measured" if folder is None else folder
+    target = get_user_folder() / "results" / "measured" if folder is None else folder
     collected = collect(paths)
-    recorded_in = [content_folder("results"), user_folder() / "results"] if folder is None else [folder]
+    recorded_in = [get_content_folder("results"), get_user_folder() / "results"] if folder is None else [folder]
     datasets = {one.row.dataset for one in collected.found}
-    there = together([one for some in recorded_in for one in rows_below(some, datasets=datasets)])
-    fresh: dict[Key, Found] = {}
+    there = build_row_set([one for some in recorded_in for one in locate_rows(some, datasets=datasets)])
+    fresh: dict[Key, LocatedRow] = {}
     wrong = [*collected.wrong]
     n_known = n_again = 0
     for one in collected.found:
-        key = key_of(one.row)
+        key = get_row_key(one.row)
         n_before, is_fresh = len(there.contradictions), key in fresh
-        lacking = None if key in there.by_key else incomplete(one)
+        lacking = None if key in there.by_key else check_provenance(one)
         if lacking is not None:
             wrong.append(lacking)
         elif there.add(one):
@@ -255,18 +262,18 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     are no tables of results are named in ``left``. Cards in ``metadata/`` become known to this process. QueryError if
     there is nothing at a place.
     """
-    found: list[Found] = []
-    wrong: list[Problem] = []
+    found: list[LocatedRow] = []
+    wrong: list[MergeProblem] = []
     tables: list[tuple[str, bytes, bytes | None]] = []
     left: list[str] = []
-    roots: list[Place] = []
+    roots: list[Location] = []
     for path in dict.fromkeys(map(str, paths)):
         for place, name, is_named in _tables_at(path, roots):
             where, content = f"{place.shown.rstrip('/')}/{name}", place.read(name)
             if content is None:
                 continue  # removed meanwhile
             if is_named or content.removeprefix(b"\xef\xbb\xbf").startswith(",".join(COLUMNS).encode()):
-                tables.append((where, content, place.read(sidecar_of(Path(name)).name)))
+                tables.append((where, content, place.read(get_provenance_path(Path(name)).name)))
             else:
                 left.append(where)
     cards = _known_by_their_cards(tables, roots)
@@ -276,21 +283,22 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     return Collected(found=tuple(found), wrong=tuple(wrong), files=files, left=tuple(left), cards=cards)
 
 
-def rows_below(folder: Path, *, datasets: Collection[str]) -> list[Found]:
+def locate_rows(folder: Path, *, datasets: Collection[str]) -> list[LocatedRow]:
     """The rows of results files in a folder that mention one of these data sets; wrong ones are left out."""
     words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
-    found: list[Found] = []
-    for place, name in _files_in(place_at(folder), ".csv"):
+    found: list[LocatedRow] = []
+    for place, name in _files_in(resolve_place(folder), ".csv"):
         content = place.read(name)
         if content is not None and any(word in content for word in words):
-            _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
+            _read(f"{place.shown}/{name}", content, place.read(get_provenance_path(Path(name)).name), found, [])
     return found
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def list_provenance_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Facts in which two provenances differ, by their dotted names; None stands for one that is not there.
 
-    >>> differences({"weights_hash": "a", "report": {"C": 1.0}}, {"weights_hash": "a", "report": {"C": 0.5}})
+    >>> one = {"weights_hash": "a", "report": {"C": 1.0}}
+    >>> list_provenance_differences(one, {"weights_hash": "a", "report": {"C": 0.5}})
     {'report.C': (1.0, 0.5)}
     """
     first, second = _flat(one), _flat(other)
@@ -308,32 +316,32 @@ def _flat(facts: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return flat
 
 
-def _tables_at(path: str, roots: list[Place]) -> Iterator[tuple[Place, str, bool]]:
+def _tables_at(path: str, roots: list[Location]) -> Iterator[tuple[Location, str, bool]]:
     """Place and name of every file that may be a table, and whether it was named itself."""
     nothing = QueryError(f"There is nothing at {path} to merge; name results files (.csv), or folders of them.")
     if "://" not in path:
         here = Path(path).absolute()
         if here.is_file() and here.suffix == ".csv":
-            yield place_at(here.parent), here.name, True
+            yield resolve_place(here.parent), here.name, True
             return
         if not here.is_dir():
             raise nothing
-        root = place_at(here)
+        root = resolve_place(here)
     elif path.endswith(".csv"):
         above, _, name = path.rpartition("/")
-        if place_at(above).size(name) is None:
+        if resolve_place(above).size(name) is None:
             raise nothing
-        yield place_at(above), name, True
+        yield resolve_place(above), name, True
         return
     else:
-        root = place_at(path)
+        root = resolve_place(path)
         if not root.names() and not root.places():
             raise nothing
     roots.append(root)
     yield from ((place, name, False) for place, name in _files_in(root, ".csv"))
 
 
-def _files_in(place: Place, suffix: str) -> Iterator[tuple[Place, str]]:
+def _files_in(place: Location, suffix: str) -> Iterator[tuple[Location, str]]:
     for name in place.names():
         if name.endswith(suffix) and not name.startswith("."):
             yield place, name
@@ -342,7 +350,7 @@ def _files_in(place: Place, suffix: str) -> Iterator[tuple[Place, str]]:
             yield from _files_in(place.below(name), suffix)
 
 
-def _read(where: str, content: bytes, beside: bytes | None, found: list[Found], wrong: list[Problem]) -> None:
+def _read(where: str, content: bytes, beside: bytes | None, found: list[LocatedRow], wrong: list[MergeProblem]) -> None:
     """Adds the rows of a file, each with its provenance, and its wrong lines."""
 
     def refuse(error: ResultsError) -> None:
@@ -350,13 +358,13 @@ def _read(where: str, content: bytes, beside: bytes | None, found: list[Found], 
         text = (content if of_line and of_line[1] == where else beside or b"").decode("utf-8-sig", "replace")
         lines = dict(enumerate(text.split("\n"), start=1))
         line = lines.get(int(of_line[2]), "") if of_line else ""
-        wrong.append(Problem(kind="row", place=of_line[0] if of_line else where, sentence=str(error), line=line))
+        wrong.append(MergeProblem(kind="row", place=of_line[0] if of_line else where, sentence=str(error), line=line))
 
-    for place, row, provenance in rows_with_provenance(where, content, beside or b"", refuse):
-        found.append(Found(row=row, place=place, provenance=provenance))
+    for place, row, provenance in iterate_rows_with_provenance(where, content, beside or b"", refuse):
+        found.append(LocatedRow(row=row, place=place, provenance=provenance))
 
 
-def incomplete(one: Found) -> Problem | None:
+def check_provenance(one: LocatedRow) -> MergeProblem | None:
     """What a row's provenance lacks; None if nothing."""
     what = f"{one.place}: {one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}"
     missing = sorted(PROVENANCE_KEYS.keys() - (one.provenance or {}).keys())
@@ -367,7 +375,7 @@ def incomplete(one: Found) -> Problem | None:
         sentence = f"{what}: its provenance lacks {keys}, expected all keys of results/README.md; null is a value."
     else:
         return None
-    return Problem(kind="provenance", place=one.place, sentence=sentence, line=",".join(one.row))
+    return MergeProblem(kind="provenance", place=one.place, sentence=sentence, line=",".join(one.row))
 
 
 def _set_aside(folder: Path, records: Sequence[dict[str, Any]]) -> Path | None:
@@ -378,7 +386,7 @@ def _set_aside(folder: Path, records: Sequence[dict[str, Any]]) -> Path | None:
     try:
         before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         lines = dict.fromkeys([*before, *map(json.dumps, records)])
-        with replaced(path) as file:
+        with replace_file(path) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         raise StoreError(
@@ -388,16 +396,22 @@ def _set_aside(folder: Path, records: Sequence[dict[str, Any]]) -> Path | None:
     return path
 
 
-def _known_by_their_cards(tables: Sequence[tuple[str, bytes, bytes | None]], roots: Sequence[Place]) -> tuple[str, ...]:
+def _known_by_their_cards(
+    tables: Sequence[tuple[str, bytes, bytes | None]], roots: Sequence[Location]
+) -> tuple[str, ...]:
     """Makes encoders known that only cards beside the rows know; their ids."""
-    cards = catalogue()
-    named = {row.encoder for where, content, _ in tables for _, row in table_lines(where, content, lambda error: None)}
+    cards = load_catalogue()
+    named = {
+        row.encoder
+        for where, content, _ in tables
+        for _, row in iterate_table_lines(where, content, lambda error: None)
+    }
     unknown = {name.partition("@")[0].casefold() for name in named if name not in cards}
     if not unknown:
         return ()
     files = [file for root in roots for file in _files_in(root.below("metadata"), ".toml")]
     theirs = {Path(f"{place.shown}/{name}"): place.read(name) or b"" for place, name in files}
-    facts, _ = parse_beside_shipped(theirs)
+    facts, _ = parse_own_cards(theirs)
     return tuple(adopt(build_card(one)).id for name, one in facts.items() if name.casefold() in unknown)
 
 
@@ -408,11 +422,11 @@ def _known_by_their_cards(tables: Sequence[tuple[str, bytes, bytes | None]], roo
 class Checked:
     """What checking rows found."""
 
-    found: tuple[Found, ...]  # rows that a reader takes
-    fresh: tuple[Found, ...]  # those of them that were not there before
+    found: tuple[LocatedRow, ...]  # rows that a reader takes
+    fresh: tuple[LocatedRow, ...]  # those of them that were not there before
     files: tuple[str, ...]
     left: tuple[str, ...]  # files that are no tables of results
-    problems: tuple[Problem, ...]
+    problems: tuple[MergeProblem, ...]
     unknown_protocols: Mapping[str, int]  # number of rows by protocols that could not be checked here
 
     def as_dict(self) -> dict[str, Any]:
@@ -448,37 +462,37 @@ def check(
     """
     collected, before = collect(paths), collect(base).found
     problems = [*collected.wrong]
-    there, unknown = Together(), Counter[str]()
+    there, unknown = RowSet(), Counter[str]()
     for one in collected.found:
-        if (wrong := incomplete(one)) is not None:
+        if (wrong := check_provenance(one)) is not None:
             problems.append(wrong)
         elif protocol is not None:
             sentence = protocol(one.row, one.provenance or {})
             if sentence is None:
                 unknown[one.row.protocol] += 1
             elif sentence:
-                problems.append(Problem(kind="protocol", place=one.place, sentence=f"{one.place}: {sentence}"))
+                problems.append(MergeProblem(kind="protocol", place=one.place, sentence=f"{one.place}: {sentence}"))
         n_before = len(there.contradictions)
         if not there.add(one) and len(there.contradictions) == n_before:
             what = f"{one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}"
-            first = there.by_key[key_of(one.row)].place
+            first = there.by_key[get_row_key(one.row)].place
             sentence = f"{one.place}: {what} again (first in {first}), expected every row once; remove one of them."
-            problems.append(Problem(kind="twice", place=one.place, sentence=sentence))
+            problems.append(MergeProblem(kind="twice", place=one.place, sentence=sentence))
     problems += [
-        Problem(kind="contradiction", place=one.other.place, sentence=f"{one}.") for one in there.contradictions
+        MergeProblem(kind="contradiction", place=one.other.place, sentence=f"{one}.") for one in there.contradictions
     ]
     for one in before:
-        now = there.by_key.get(key_of(one.row))
+        now = there.by_key.get(get_row_key(one.row))
         if now is None:
             sentence = f"{one.place}: this row is missing, expected that no row is ever removed; restore it."
-            problems.append(Problem(kind="missing", place=one.place, sentence=sentence))
-        elif (difference := difference_of(one.place, one.row, now.row)) is not None:
+            problems.append(MergeProblem(kind="missing", place=one.place, sentence=sentence))
+        elif (difference := compare_recorded(one.place, one.row, now.row)) is not None:
             sentence = f"{now.place}: {difference.change}; but a recorded number never changes: restore it."
-            problems.append(Problem(kind="contradiction", place=now.place, sentence=sentence))
-    known = {key_of(one.row) for one in before}
+            problems.append(MergeProblem(kind="contradiction", place=now.place, sentence=sentence))
+    known = {get_row_key(one.row) for one in before}
     return Checked(
         found=collected.found,
-        fresh=tuple(one for one in collected.found if key_of(one.row) not in known),
+        fresh=tuple(one for one in collected.found if get_row_key(one.row) not in known),
         files=collected.files,
         left=collected.left,
         problems=tuple(problems),

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from ..cards.catalogue import Catalogue
-from ..cards.compiled import Parts
-from ..errors import ResultsError, nearest_names, warn
-from ..files import content_files, content_folder, is_of_user, read_contents
+from ..cards.content_cache import CachedContent
+from ..errors import ResultsError, find_nearest_names, warn
+from ..files import get_content_folder, is_of_user, list_content_files, read_contents
 from .reported_values import COLUMNS as REPORTED_COLUMNS
 from .reported_values import EVIDENCE, EVIDENCE_COLUMNS, FULL, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
 from .reported_values import METRICS as REPORTED_METRICS
-from .values import COLUMNS, IMAGENET, PUBLISHED_SOURCE, RISKS, Key, ResultErratum, Row, key_of
-from .vocabulary import ERRATUM_KINDS, METRICS, known_split
+from .values import COLUMNS, IMAGENET, PUBLISHED_SOURCE, RISKS, Key, ResultErratum, Row, get_row_key
+from .vocabulary import ERRATUM_KINDS, METRICS, find_split
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # float() takes '2_8.8' and ' 28.8 ' too
 _WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,19}", re.ASCII)  # one spelling each, lest '0' and '00' be two seeds
@@ -38,22 +38,22 @@ _DATE = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?", re.ASCII)
 _INTERVAL_SLACK = 1e-9  # relative; a value and the ends of its interval come from different sums
 
 
-def raised(error: ResultsError) -> NoReturn:
+def raise_error(error: ResultsError) -> NoReturn:
     """For what must be right."""
     raise error
 
 
-def checked_rows(
+def check_rows_read(
     where: Callable[[int], str],
     lines: Iterable[tuple[int, Row]],
     cards: Catalogue,
     seen: dict[Key, str],
-    wrong: Callable[[ResultsError], None] = raised,
+    wrong: Callable[[ResultsError], None] = raise_error,
 ) -> list[Row]:
     """The right ones of numbered rows, with the encoder's id as its card spells it.
 
-    ``where`` names the place of a line for messages ("FILE, line NUMBER"). ``seen`` maps :func:`key_of` each earlier
-    row to its place, and is added to. ``wrong`` gets the error of each wrong row, and raises it unless given.
+    ``where`` names the place of a line for messages ("FILE, line NUMBER"). ``seen`` maps :func:`get_row_key` each
+    earlier row to its place, and is added to. ``wrong`` gets the error of each wrong row, and raises it unless given.
     """
     checks = _Checks(cards, seen)
     rows = []
@@ -97,7 +97,7 @@ class _Checks:
             _check_circumstance(place, row)
             self._circumstances.add(circumstance)
         _check_value(place, row)
-        key = key_of(row)
+        key = get_row_key(row)
         if key in self._seen:
             found = f"{row.encoder!r}, {row.metric!r}, {row.split!r} again (first in {self._seen[key]})"
             expected = "one row a measurement; delete one of them, or tell them apart by seed, protocol or source"
@@ -126,7 +126,7 @@ def _check_subject(place: str, row: Row) -> None:
         _refuse(place, "dataset", "nothing", "the name of a data set, such as 'imagenet-1k'")
     if row.n_train and not _WHOLE_NUMBER.fullmatch(row.n_train):
         _refuse(place, "n_train", repr(row.n_train), "a whole number of training images, or nothing")
-    split = known_split(row.split)
+    split = find_split(row.split)
     if row.dataset == IMAGENET and row.n_train:
         n_rounded = 0 if row.source == PUBLISHED_SOURCE else split.n_rounded
         if split.n_train is None or abs(int(row.n_train) - split.n_train) > n_rounded:
@@ -193,7 +193,7 @@ def _refuse(place: str, column: str, found: str, expected: str, *, word: str = "
 def _refuse_name(
     place: str, column: str, name: str, known: Iterable[str], expected: str, *, word: str = "column"
 ) -> NoReturn:
-    near = ", ".join(map(repr, nearest_names(name, known)))
+    near = ", ".join(map(repr, find_nearest_names(name, known)))
     _refuse(place, column, repr(name), f"{expected}; near are: {near}" if near else expected, word=word)
 
 
@@ -203,24 +203,26 @@ def read_files(suffix: str) -> dict[Path, bytes]:
     Unreadable files of the user's are left out with a :class:`~zoo.errors.ContentWarning`.
     """
     left_out: list[str] = []
-    contents = contents_of(content_files("results", suffix), left_out)
+    contents = read_own_contents(list_content_files("results", suffix), left_out)
     warn(left_out)
     return contents
 
 
-def contents_of(paths: Iterable[Path], left_out: list[str]) -> dict[Path, bytes]:
+def read_own_contents(paths: Iterable[Path], left_out: list[str]) -> dict[Path, bytes]:
     """Content by file; a sentence for each of the user's that cannot be read is added to ``left_out``."""
     return read_contents(paths, "results", ResultsError, left_out)
 
 
-def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], left_out: list[str]) -> list[Row]:
+def parse_rows(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], left_out: list[str]) -> list[Row]:
     """The rows of one file; of a user's file without the wrong ones, for which a sentence is added to ``left_out``.
 
-    ``seen`` maps :func:`key_of` each row of earlier files to its place, and is added to.
+    ``seen`` maps :func:`get_row_key` each row of earlier files to its place, and is added to.
     """
     wrong: list[ResultsError] = []
-    refuse = wrong.append if is_of_user(path, "results") else raised
-    rows = checked_rows(lambda line: f"{path}, line {line}", table_lines(path, content, refuse), cards, seen, refuse)
+    refuse = wrong.append if is_of_user(path, "results") else raise_error
+    rows = check_rows_read(
+        lambda line: f"{path}, line {line}", iterate_table_lines(path, content, refuse), cards, seen, refuse
+    )
     if wrong:
         others = f" and {len(wrong) - 1:,} more of its lines are" if len(wrong) > 1 else " is"
         left_out.append(f"{str(wrong[0]).removesuffix('.')}; this{others} left out.")
@@ -229,11 +231,13 @@ def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], 
 
 def require_table(path: Path, content: bytes) -> None:
     """Refuses a file that is no table of results, to which no row could be added; its rows may be wrong."""
-    for _ in table_lines(path, content, raised):
+    for _ in iterate_table_lines(path, content, raise_error):
         pass
 
 
-def table_lines(path: Path | str, content: bytes, wrong: Callable[[ResultsError], None]) -> Iterator[tuple[int, Row]]:
+def iterate_table_lines(
+    path: Path | str, content: bytes, wrong: Callable[[ResultsError], None]
+) -> Iterator[tuple[int, Row]]:
     """Line number and fields of every row below the header; blank lines are skipped.
 
     ``wrong`` gets each error, and may raise it. A file that is no table has no rows, one that cannot be read from a
@@ -276,7 +280,7 @@ def table_lines(path: Path | str, content: bytes, wrong: Callable[[ResultsError]
         refuse(reader.line_num, f"not readable as CSV ({error}); correct the line.")
 
 
-def tab_separated(
+def iterate_tab_separated(
     path: Path, content: bytes, columns: Sequence[str], wrong: Callable[[ResultsError], None]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Place and fields of every line below the header of a table with tabs; ``wrong`` gets each error."""
@@ -301,7 +305,7 @@ def tab_separated(
             wrong(ResultsError(f"{place}: {n_fields}; restore it."))
 
 
-def errata_of(path: Path, content: bytes, cards: Catalogue, left_out: list[str]) -> list[ResultErratum]:
+def parse_errata(path: Path, content: bytes, cards: Catalogue, left_out: list[str]) -> list[ResultErratum]:
     """The errata of one file; a sentence for each wrong one of a user's file is added to ``left_out``."""
     known = []
 
@@ -351,16 +355,16 @@ def _erratum(where: str, entry: object, cards: Catalogue) -> ResultErratum:
     return ResultErratum(**{**entry, "encoder": encoder})
 
 
-def checked_tables(sources: Mapping[Path, bytes], cards: Catalogue) -> dict[str, Any]:
+def compile_tables(sources: Mapping[Path, bytes], cards: Catalogue) -> dict[str, Any]:
     """What a copy of the shipped files holds: rows by encoder with their places in the order of all, and errata."""
     seen: dict[Key, str] = {}
     rows: list[Row] = []
     known: list[ResultErratum] = []
     for path, content in sources.items():
         if path.name.endswith("errata.toml"):
-            known += errata_of(path, content, cards, [])
+            known += parse_errata(path, content, cards, [])
         elif path.suffix == ".csv":
-            rows += rows_of(path, content, cards, seen, [])
+            rows += parse_rows(path, content, cards, seen, [])
     made: dict[str, Any] = {"errata": [asdict(one) for one in known]}
     for place, row in enumerate(rows):
         part = f"{'risks' if row.metric in RISKS else 'others'} {row.encoder}"
@@ -369,13 +373,15 @@ def checked_tables(sources: Mapping[Path, bytes], cards: Catalogue) -> dict[str,
     return made | {"encoders": encoders, "unlisted": [one for one in encoders if not cards.lists(one)]}
 
 
-def keys_in(parts: Parts, encoders: Iterable[str]) -> dict[Key, str]:
+def collect_keys(parts: CachedContent, encoders: Iterable[str]) -> dict[Key, str]:
     """The keys of shipped rows of these encoders, with their place for a sentence."""
     stored = ((encoder, parts.get(f"{kind} {encoder}", ())) for encoder in encoders for kind in ("risks", "others"))
-    return {key_of(Row(encoder, *fields)): "the zoo's own results" for encoder, rows in stored for _, *fields in rows}
+    return {
+        get_row_key(Row(encoder, *fields)): "the zoo's own results" for encoder, rows in stored for _, *fields in rows
+    }
 
 
-def checked_numbers(
+def iterate_reported_numbers(
     contents: Mapping[Path, bytes],
     cards: Catalogue,
     seen: dict[tuple[str, ...], str],
@@ -387,7 +393,9 @@ def checked_numbers(
     """
     for path, content in contents.items():
         shared = _origin(path)
-        for place, texts in tab_separated(path, content, EVIDENCE_COLUMNS if shared else REPORTED_COLUMNS, wrong):
+        for place, texts in iterate_tab_separated(
+            path, content, EVIDENCE_COLUMNS if shared else REPORTED_COLUMNS, wrong
+        ):
             try:
                 number = _reported_number(place, {**texts, **shared}, cards)
                 if number.key in seen:
@@ -420,7 +428,7 @@ def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> Re
 
     def known(column: str, words: Collection[str], what: str) -> None:
         if fields[column] not in words:
-            near = ", ".join(map(repr, nearest_names(fields[column], words)))
+            near = ", ".join(map(repr, find_nearest_names(fields[column], words)))
             raise refuse(column, f"{what}{f'; near are: {near}' if near else ''}")
 
     if fields["encoder"] not in cards:
@@ -472,19 +480,19 @@ def _fits(split: str, dataset: str, protocol: str) -> bool:
 CHECKSUMS = "CHECKSUMS"  # in the shipped folder; `make docs` writes it
 
 
-def checksums_text() -> str:
+def format_checksums() -> str:
     """What ``results/CHECKSUMS`` should hold: SHA-256 and path of every shipped results file, as sha256sum has it."""
     return "".join(f"{checksum}  {name}\n" for name, checksum in _checksums().items())
 
 
-def damaged_files() -> list[str]:
+def find_damaged_files() -> list[str]:
     """Shipped results files that are missing or differ from what was shipped, as paths below ``results/``.
 
     A file that was cut between two rows reads well; only its checksum shows it. ``CHECKSUMS`` itself is named if it is
     unreadable or leaves out a file.
     """
     try:
-        lines = (content_folder("results") / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+        lines = (get_content_folder("results") / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return [CHECKSUMS]
     shipped = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
@@ -494,7 +502,7 @@ def damaged_files() -> list[str]:
 
 
 def _checksums() -> dict[str, str]:
-    folder = content_folder("results")
+    folder = get_content_folder("results")
     patterns = ("*.csv", "*.tsv", "*.provenance.jsonl", "errata.toml")
     paths = sorted(path for pattern in patterns for path in folder.rglob(pattern))
     return {path.relative_to(folder).as_posix(): _checksum(path) for path in paths if path.name[0] != "."}

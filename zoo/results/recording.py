@@ -26,13 +26,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..cards.catalogue import Catalogue, catalogue
-from ..cards.writing import keep
+from ..cards.catalogue import Catalogue, load_catalogue
+from ..cards.writing import save_cards
 from ..errors import ResultsError, warn
-from ..files import content_folder, locked, replaced, user_folder
-from .reading import checked_rows, contents_of, raised, read_files, require_table, rows_of, table_lines
-from .rows import Measurement, measurement_of, read_rows, row_of
-from .values import COLUMNS, Key, Row, key_of
+from ..files import get_content_folder, get_user_folder, lock_file, replace_file
+from .reading import (
+    check_rows_read,
+    iterate_table_lines,
+    parse_rows,
+    raise_error,
+    read_files,
+    read_own_contents,
+    require_table,
+)
+from .rows import Measurement, convert_measurement, convert_row, read_rows
+from .values import COLUMNS, Key, Row, get_row_key
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -54,21 +62,21 @@ _SUFFIX = ".provenance.jsonl"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def provenance_of(measurement: Measurement) -> dict[str, Any] | None:
+def find_provenance(measurement: Measurement) -> dict[str, Any] | None:
     """What a recorded number was measured from; None if :func:`record` did not record it."""
-    row = row_of(measurement)
-    row = row._replace(encoder=catalogue().id_of(row.encoder))
-    wanted, last = identity_of(row), None
-    for _, record_of_row in _provenance_records(file_stem(row.encoder)):
+    row = convert_measurement(measurement)
+    row = row._replace(encoder=load_catalogue().id_of(row.encoder))
+    wanted, last = get_row_identity(row), None
+    for _, record_of_row in _provenance_records(build_file_stem(row.encoder)):
         provenance = record_of_row.pop("provenance")
         if record_of_row == wanted:
             last = provenance
     return last
 
 
-def provenances(encoder: str) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+def iterate_provenances(encoder: str) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """What every recorded number of an encoder was measured from, beside the columns that name its row."""
-    for _, record_of_row in _provenance_records(file_stem(catalogue().id_of(encoder))):
+    for _, record_of_row in _provenance_records(build_file_stem(load_catalogue().id_of(encoder))):
         provenance = record_of_row.pop("provenance")
         yield record_of_row, provenance
 
@@ -80,7 +88,7 @@ def _provenance_line(row: Row, provenance: Mapping[str, Any]) -> bytes:
         raise ResultsError(
             f"The provenance of {named} lacks {', '.join(map(repr, sorted(missing)))}; None says that there is none."
         )
-    line = identity_of(row) | {"provenance": _plain(provenance, named)}
+    line = get_row_identity(row) | {"provenance": _plain(provenance, named)}
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
@@ -92,13 +100,13 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
     """
     if not any(images.values()):
         return
-    known = {(key_of(row), float(row.value)) for row in read_rows(with_unlisted=True) if row.dataset == dataset}
+    known = {(get_row_key(row), float(row.value)) for row in read_rows(with_unlisted=True) if row.dataset == dataset}
     records = _provenance_records("*", containing=f'"dataset":{json.dumps(dataset)}') if known else ()
     for where, recorded in records:
         provenance = recorded.pop("provenance")
         if (tuple(recorded.get(column) for column in _IDENTITY), recorded.get("value")) not in known:
             continue  # removed, or never written
-        for kind, parts in images_behind(provenance).items():
+        for kind, parts in get_image_fingerprints(provenance).items():
             for part, then in parts.items():
                 now = images.get(kind, {}).get(part)
                 if now is not None and now != then:
@@ -109,7 +117,7 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
                     )
 
 
-def images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def get_image_fingerprints(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Fingerprints of the two parts of the data set that a number was measured on, by kind and part.
 
     Only of whole parts: a sample of its images, or views of them, have other fingerprints.
@@ -130,23 +138,23 @@ def images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     }
 
 
-def sidecar_of(path: Path) -> Path:
+def get_provenance_path(path: Path) -> Path:
     """The file of provenance beside a results file."""
     return path.with_name(path.name.removesuffix(".csv") + _SUFFIX)
 
 
-def file_stem(encoder: str) -> str:
+def build_file_stem(encoder: str) -> str:
     """Name, without its ending, of the file with the rows of an encoder and all its other features.
 
-    >>> file_stem("dino_vitS16@cls:9+10+11")
+    >>> build_file_stem("dino_vitS16@cls:9+10+11")
     'dino_vitS16'
     """
     return _UNSAFE.sub("_", encoder.partition("@")[0])
 
 
-def identity_of(row: Row) -> dict[str, Any]:
+def get_row_identity(row: Row) -> dict[str, Any]:
     """The columns that tell a row from others, and its value, as a line of provenance names it."""
-    return dict(zip(_IDENTITY, key_of(row), strict=True)) | {"value": float(row.value)}
+    return dict(zip(_IDENTITY, get_row_key(row), strict=True)) | {"value": float(row.value)}
 
 
 def _plain(value: Any, named: str) -> Any:
@@ -169,7 +177,7 @@ def _plain(value: Any, named: str) -> Any:
 
 def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and content of every line of provenance of an encoder, or of all, that contains a text."""
-    for folder in (content_folder("results"), user_folder() / "results"):
+    for folder in (get_content_folder("results"), get_user_folder() / "results"):
         for path in sorted(folder.rglob(f"{stem}{_SUFFIX}")):
             try:
                 text = path.read_text(encoding="utf-8")
@@ -182,7 +190,7 @@ def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[st
 
 
 def _provenance_line_of(where: str, line: str) -> dict[str, Any]:
-    """What a line of provenance says: :func:`identity_of` its row, and ``provenance``; ``where`` is for the error."""
+    """A line of provenance: its row (:func:`get_row_identity`) and ``provenance``; ``where`` is for an error."""
     try:
         recorded: dict[str, Any] = json.loads(line)
         if not isinstance(recorded["provenance"], Mapping):
@@ -236,7 +244,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedNumbers:
     """What became of measurements that were to be recorded."""
 
     paths: tuple[Path, ...]  # the files that they belong to
@@ -257,7 +265,7 @@ def record(
     folder: Path | None = None,
     differing: Literal["refuse", "tell"] = "refuse",
     alone: bool = False,
-) -> Recorded:
+) -> RecordedNumbers:
     """Adds rows to the user's results, with their provenance; when it returns, they are on the disk.
 
     Everything is checked before anything is written, by the checks that reading makes. All rows of one encoder appear
@@ -272,16 +280,16 @@ def record(
     With ``alone`` only the files of ``folder`` are looked at, which need not be below a folder of results, and their
     images are not compared.
     """
-    cards = catalogue()
+    cards = load_catalogue()
     for dataset, images in () if alone else _images_of(measured):
         require_same_images(dataset, images)
-    folder = user_folder() / "results" / "measured" if folder is None else folder
+    folder = get_user_folder() / "results" / "measured" if folder is None else folder
     by_file: dict[Path, dict[Key, _Entry]] = {}
     for key, entry in _entries(measured, cards).items():
-        by_file.setdefault(folder / f"{file_stem(entry.row.encoder)}.csv", {})[key] = entry
+        by_file.setdefault(folder / f"{build_file_stem(entry.row.encoder)}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
-        with locked(folder / ".lock" if alone else user_folder() / "results" / ".lock"):
+        with lock_file(folder / ".lock" if alone else get_user_folder() / "results" / ".lock"):
             fresh = {}
             for path, entries in by_file.items():
                 fresh[path], others = _unknown(path, entries, cards, alone)
@@ -292,7 +300,7 @@ def record(
                     "new one another protocol or source, or remove the old row if it is wrong."
                 )
             n_new = sum(map(len, fresh.values()))
-            keep(entry.row.encoder for entries in fresh.values() for entry in entries.values())
+            save_cards(entry.row.encoder for entries in fresh.values() for entry in entries.values())
             for path, entries in fresh.items():
                 _append(path, entries)
     except OSError as error:
@@ -301,34 +309,34 @@ def record(
             "room or make the folder writable, and record again."
         ) from error
     n_known = len(measured) - n_new - len(differences)
-    return Recorded(paths=tuple(by_file), n_new=n_new, n_known=n_known, differences=tuple(differences))
+    return RecordedNumbers(paths=tuple(by_file), n_new=n_new, n_known=n_known, differences=tuple(differences))
 
 
-def files_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> tuple[bytes, bytes]:
+def build_result_files(measured: Mapping[Measurement, Mapping[str, Any]]) -> tuple[bytes, bytes]:
     """A results file with these rows alone, and the file of provenance beside it, as :func:`record` writes them.
 
     The rows are checked as those that are recorded; ResultsError if one of them is wrong.
     """
-    entries = _entries(measured, catalogue()).values()
+    entries = _entries(measured, load_catalogue()).values()
     table = _csv_line(COLUMNS).encode() + b"".join(entry.line for entry in entries)
     return table, b"".join(entry.provenance for entry in entries)
 
 
-def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, dict[str, Any]]:
+def read_measured_file(where: str, table: bytes, beside: bytes) -> dict[Measurement, dict[str, Any]]:
     """The rows of a results file with their provenance, as :func:`record` takes them; ``where`` is for messages.
 
     ResultsError if a row is wrong or has no provenance.
     """
     found = {}
-    for place, row, provenance in rows_with_provenance(where, table, beside, raised):
+    for place, row, provenance in iterate_rows_with_provenance(where, table, beside, raise_error):
         if provenance is None:
             what = f"{row.metric!r} of {row.encoder!r}, {row.split!r}"
             raise ResultsError(f"{place}: {what} has no provenance; remove the file, and measure it again.")
-        found[measurement_of(row)] = provenance
+        found[convert_row(row)] = provenance
     return found
 
 
-def rows_with_provenance(
+def iterate_rows_with_provenance(
     where: str, table: bytes, beside: bytes, wrong: Callable[[ResultsError], None]
 ) -> Iterator[tuple[str, Row, dict[str, Any] | None]]:
     """Place, row and provenance (None if it has none) of a results file; ``wrong`` gets the error of a wrong line."""
@@ -343,16 +351,16 @@ def rows_with_provenance(
             provenance = told.pop("provenance")
             provenances[json.dumps(told, sort_keys=True)] = provenance
     places: dict[Key, str] = {}
-    lines = table_lines(where, table, wrong)
-    for row in checked_rows(lambda line: f"{where}, line {line}", lines, catalogue(), places, wrong):
-        yield places[key_of(row)], row, provenances.get(json.dumps(identity_of(row), sort_keys=True))
+    lines = iterate_table_lines(where, table, wrong)
+    for row in check_rows_read(lambda line: f"{where}, line {line}", lines, load_catalogue(), places, wrong):
+        yield places[get_row_key(row)], row, provenances.get(json.dumps(get_row_identity(row), sort_keys=True))
 
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
     """The different images behind measurements, by data set; of images with maps those of the same task alone."""
     distinct = set()
     for measurement, provenance in measured.items():
-        images = images_behind(provenance)
+        images = get_image_fingerprints(provenance)
         if len(images) > 1:
             del images["images"]
         distinct.add((measurement.dataset, json.dumps(images, sort_keys=True)))
@@ -361,11 +369,13 @@ def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[
 
 def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue) -> dict[Key, _Entry]:
     """Checked rows that are to be written."""
-    rows = [row_of(measurement) for measurement in measured]
-    checked = checked_rows(lambda number: f"Measurement {number} of {len(rows)}", enumerate(rows, start=1), cards, {})
+    rows = [convert_measurement(measurement) for measurement in measured]
+    checked = check_rows_read(
+        lambda number: f"Measurement {number} of {len(rows)}", enumerate(rows, start=1), cards, {}
+    )
     entries = {}
     for row, provenance in zip(checked, measured.values(), strict=True):
-        entries[key_of(row)] = _Entry(row, _csv_line(row).encode(), _provenance_line(row, provenance))
+        entries[get_row_key(row)] = _Entry(row, _csv_line(row).encode(), _provenance_line(row, provenance))
     return entries
 
 
@@ -380,22 +390,22 @@ def _unknown(
 ) -> tuple[dict[Key, _Entry], list[Difference]]:
     """Those that no results file has yet, and how others differ from what is recorded."""
     encoders = {entry.row.encoder.lower().encode() for entry in entries.values()}
-    files = contents_of(sorted(path.parent.glob("*.csv")), []) if alone else read_files(".csv")
+    files = read_own_contents(sorted(path.parent.glob("*.csv")), []) if alone else read_files(".csv")
     if path not in files:
         files[path] = _content(path)
     seen: dict[Key, str] = {}
     rows, left_out = [], list[str]()
     for other, content in files.items():
         if any(encoder in content.lower() for encoder in encoders):
-            rows += rows_of(other, content, cards, seen, left_out)
+            rows += parse_rows(other, content, cards, seen, left_out)
     warn(left_out)
-    recorded = {key_of(row): row for row in rows}
+    recorded = {get_row_key(row): row for row in rows}
     fresh = {key: entry for key, entry in entries.items() if key not in recorded}
     pairs = ((seen[key], recorded[key], entry.row) for key, entry in entries.items() if key in recorded)
-    return fresh, [difference for pair in pairs if (difference := difference_of(*pair)) is not None]
+    return fresh, [difference for pair in pairs if (difference := compare_recorded(*pair)) is not None]
 
 
-def difference_of(place: str, old: Row, new: Row) -> Difference | None:
+def compare_recorded(place: str, old: Row, new: Row) -> Difference | None:
     """How a number differs from the one that is recorded at a place; None if it is the same."""
     ends = [_ends(row) for row in (old, new)]
     values = [float(row.value) for row in (old, new)]
@@ -443,9 +453,9 @@ def _append(path: Path, entries: dict[Key, _Entry]) -> None:
     content = before + b"".join(entry.line for entry in entries.values())
     for table in (before, content):  # to which rows can be added, and that can be read afterwards
         require_table(path, table)
-    lines = _content(sidecar_of(path)) + b"".join(entry.provenance for entry in entries.values())
-    for target, text in ((sidecar_of(path), lines), (path, content)):
-        with replaced(Path(os.path.realpath(target))) as file:  # behind a link is the file that others share
+    lines = _content(get_provenance_path(path)) + b"".join(entry.provenance for entry in entries.values())
+    for target, text in ((get_provenance_path(path), lines), (path, content)):
+        with replace_file(Path(os.path.realpath(target))) as file:  # behind a link is the file that others share
             file.write(text)
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, catalogue
-from ..cards.compiled import Parts, compiled, stamp
+from ..cards.catalogue import RULES, load_catalogue
+from ..cards.content_cache import CachedContent, load_cached_content, read_stamp
 from ..cards.schema import EncoderCard, Missing
 from ..errors import ResultsError, warn
-from ..files import content_files, content_folder, shipped_only
+from ..files import get_content_folder, list_content_files, use_shipped_only
 from .reported_values import (
     CARD,
     EVIDENCE,
@@ -59,7 +59,7 @@ def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
     shipped = _shipped()
     own = _own(shipped)
     if encoder is not None:
-        wanted = [catalogue().id_of(encoder)]
+        wanted = [load_catalogue().id_of(encoder)]
     else:
         wanted = list(dict.fromkeys([*(name.removeprefix(_NUMBERS) for name in shipped if name != "preferred"), *own]))
     return [number for name in wanted for number in (own[name] if name in own else _stored(shipped, name))]
@@ -74,12 +74,12 @@ class Preferred:
     is_doubtful: bool
 
 
-def preferred_numbers() -> dict[str, dict[str, Preferred]]:
+def select_preferred_accuracies() -> dict[str, dict[str, Preferred]]:
     """By encoder and protocol the top-1 accuracy on ImageNet-1K that listings show.
 
     Of several the one without doubts, by who trained the weights, of the card's features and input size, the lowest.
     """
-    shipped, cards = _shipped(), catalogue()
+    shipped, cards = _shipped(), load_catalogue()
     preferred = shipped["preferred"] | {name: _preferred(some, cards[name]) for name, some in _own(shipped).items()}
     return {
         encoder: {name: Preferred(*values) for name, values in by_protocol.items()}
@@ -91,7 +91,7 @@ def _preferred(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str
     return {name: [one.value, one.printed, bool(one.doubt)] for name, one in choose(numbers, card).items()}
 
 
-def _shipped() -> Parts:
+def _shipped() -> CachedContent:
     """The copy of the shipped numbers: what listings show of all encoders, and the numbers of each."""
 
     paths = _shipped_files()
@@ -100,12 +100,12 @@ def _shipped() -> Parts:
         return {path: path.read_bytes() for path in paths}
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        from .reading import checked_numbers, raised
+        from .reading import iterate_reported_numbers, raise_error
 
-        with shipped_only():
-            cards = catalogue()
+        with use_shipped_only():
+            cards = load_catalogue()
         by_encoder: dict[str, list[ReportedNumber]] = {}
-        for number in (*_of_cards(cards.values()), *checked_numbers(sources, cards, {}, raised)):
+        for number in (*_of_cards(cards.values()), *iterate_reported_numbers(sources, cards, {}, raise_error)):
             by_encoder.setdefault(number.encoder, []).append(number)
         chosen = {name: _preferred(numbers, cards[name]) for name, numbers in by_encoder.items()}
         texts = {
@@ -114,33 +114,33 @@ def _shipped() -> Parts:
         }
         return {"preferred": {name: some for name, some in chosen.items() if some}, **texts}
 
-    origins = content_folder("results") / EVIDENCE / "origins.toml"
-    return compiled(
+    origins = get_content_folder("results") / EVIDENCE / "origins.toml"
+    return load_cached_content(
         "reported",
-        [stamp(str(path)) for path in (*paths, origins)],
+        [read_stamp(str(path)) for path in (*paths, origins)],
         (*RULES, "results"),
         read,
         make,
-        of=content_folder("results"),
-        beside=catalogue().digests[0],
+        of=get_content_folder("results"),
+        beside=load_catalogue().digests[0],
     )
 
 
 def _shipped_files() -> list[Path]:
-    folder = content_folder("results")
+    folder = get_content_folder("results")
     by_hand = ("encoders.tsv", "datasets.tsv")
     evidence = sorted(path for path in (folder / EVIDENCE).glob("*.tsv") if path.name not in by_hand)
     return [folder / FILE, *evidence]
 
 
-def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:
+def _stored(shipped: CachedContent, encoder: str) -> list[ReportedNumber]:
     rows = shipped.get(f"{_NUMBERS}{encoder.removeprefix(_NUMBERS)}", ())
     return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
 
-def _own(shipped: Parts) -> dict[str, list[ReportedNumber]]:
+def _own(shipped: CachedContent) -> dict[str, list[ReportedNumber]]:
     """All numbers of the encoders of which the user's cards or files have any."""
-    cards = catalogue()
+    cards = load_catalogue()
     columns = [cards.column(f"reported.{name}") for name in _OF_CARDS] if cards.own else []
     stated = [name for name in cards.own if not all(isinstance(column[name], Missing) for column in columns)]
     own: dict[str, list[ReportedNumber]] = {}
@@ -150,18 +150,20 @@ def _own(shipped: Parts) -> dict[str, list[ReportedNumber]]:
     return own
 
 
-def _in_own_files(shipped: Parts) -> list[ReportedNumber]:
-    folder = str(content_folder("results"))
-    paths = [path for path in content_files("results", FILE) if path.name == FILE and not str(path).startswith(folder)]
+def _in_own_files(shipped: CachedContent) -> list[ReportedNumber]:
+    folder = str(get_content_folder("results"))
+    paths = [
+        path for path in list_content_files("results", FILE) if path.name == FILE and not str(path).startswith(folder)
+    ]
     if not paths:
         return []
-    from .reading import checked_numbers, contents_of
+    from .reading import iterate_reported_numbers, read_own_contents
 
     left_out: list[str] = []
     wrong: list[ResultsError] = []
     everything = [number for name in shipped if name != "preferred" for number in _stored(shipped, name)]
     seen = {number.key: "the zoo's own file" for number in everything}
-    numbers = list(checked_numbers(contents_of(paths, left_out), catalogue(), seen, wrong.append))
+    numbers = list(iterate_reported_numbers(read_own_contents(paths, left_out), load_catalogue(), seen, wrong.append))
     warn([*left_out, *(f"{str(error).removesuffix('.')}; this is left out." for error in wrong)])
     return numbers
 

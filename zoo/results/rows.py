@@ -14,15 +14,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import RULES, catalogue
-from ..cards.compiled import Parts, Stamp, compiled, stamp
-from ..cards.notebooks import Record, Shown
+from ..cards.catalogue import RULES, load_catalogue
+from ..cards.content_cache import CachedContent, Stamp, load_cached_content, read_stamp
+from ..cards.notebooks import NotebookTable, Record
 from ..errors import UnknownName, warn
-from ..files import content_folder, content_names, looked, shipped_only
+from ..files import get_content_folder, list_content_names, make_cached_lookup, use_shipped_only
 from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
 
 if TYPE_CHECKING:
-    from .kept import OwnRows
+    from .sqlite_cache import OwnRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Measurement:
     date: str
 
 
-class Measurements(Shown, list[Measurement]):
+class Measurements(NotebookTable, list[Measurement]):
     """Rows of results as a list that shows itself in notebooks, as ``.df`` and by ``.plot()``."""
 
     def _records(self) -> Iterator[Record]:
@@ -98,12 +98,12 @@ def measurements(
     for name in wanted or ():
         if name not in METRICS:
             raise UnknownName("metric", name, METRICS, hint="results/README.md explains them all.")
-    ids = None if encoders is None else {catalogue().id_of(name) for name in _names(encoders)}
-    with_unlisted = not all(map(catalogue().lists, ids or ()))
+    ids = None if encoders is None else {load_catalogue().id_of(name) for name in _names(encoders)}
+    with_unlisted = not all(map(load_catalogue().lists, ids or ()))
     rows = read_rows(wanted, encoders=ids, dataset=dataset, with_unlisted=with_unlisted)
     if exclude_wrong:
-        rows = without_wrong(rows, errata())
-    return Measurements(map(measurement_of, rows))
+        rows = drop_wrong_rows(rows, errata())
+    return Measurements(map(convert_row, rows))
 
 
 def read_rows(
@@ -118,10 +118,10 @@ def read_rows(
     With ``metrics``, ``encoders``, by id, or ``dataset`` only theirs. Shipped rows of encoders of
     experiments are among them if ``with_unlisted``. What is wrong in the user's files is left out, and warned of.
     """
-    return rows_and_errata(metrics, encoders=encoders, dataset=dataset, with_unlisted=with_unlisted)[0]
+    return read_rows_and_errata(metrics, encoders=encoders, dataset=dataset, with_unlisted=with_unlisted)[0]
 
 
-def rows_and_errata(
+def read_rows_and_errata(
     metrics: Collection[str] | None = None,
     *,
     encoders: Collection[str] | None = None,
@@ -130,7 +130,7 @@ def rows_and_errata(
 ) -> tuple[list[Row], tuple[ResultErratum, ...]]:
     """What :func:`read_rows` and :func:`errata` give, after one look at the files."""
     kinds = ("risks",) if metrics is not None and set(metrics) <= set(RISKS) else ("risks", "others")
-    shipped, own = stored()
+    shipped, own = open_stored_rows()
     unlisted = () if with_unlisted else set(shipped["unlisted"])
     wanted = None if encoders is None else frozenset(encoders)
     found: list[tuple[int, Row]] = []
@@ -162,52 +162,54 @@ def errata() -> tuple[ResultErratum, ...]:
     ResultsError
         If the shipped file is unreadable or an entry in it is wrong.
     """
-    return rows_and_errata(RISKS, encoders=())[1]
+    return read_rows_and_errata(RISKS, encoders=())[1]
 
 
-def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
+def drop_wrong_rows(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
     """Rows that no erratum excludes."""
     wrong = [erratum for erratum in known if erratum.exclude]
     return [row for row in rows if not any(erratum.covers(row.encoder, row.metric) for erratum in wrong)]
 
 
-@looked
-def stored() -> tuple[Parts, OwnRows | None]:
+@make_cached_lookup
+def open_stored_rows() -> tuple[CachedContent, OwnRows | None]:
     """The copy of the shipped rows and errata, and that of the user's if there are any."""
-    cards, folder = catalogue(), str(content_folder("results"))
-    names = [*content_names("results", ".csv"), *content_names("results", "errata.toml")]
-    stamps = tuple(map(stamp, names))
+    cards, folder = load_catalogue(), str(get_content_folder("results"))
+    names = [*list_content_names("results", ".csv"), *list_content_names("results", "errata.toml")]
+    stamps = tuple(map(read_stamp, names))
     shipped = _shipped(tuple(one for one in stamps if one[0].startswith(folder)), cards.digests[0])
     own_stamps = tuple(one for one in stamps if not one[0].startswith(folder))
     if not own_stamps:
         return shipped, None
-    from .kept import own_rows  # and SQLite, which others do without
+    from .sqlite_cache import read_own_rows  # and SQLite, which others do without
 
-    return shipped, own_rows(own_stamps, cards, shipped)
+    return shipped, read_own_rows(own_stamps, cards, shipped)
 
 
 @lru_cache(maxsize=2)
-def _shipped(stamps: tuple[Stamp, ...], cards: str) -> Parts:
+def _shipped(stamps: tuple[Stamp, ...], cards: str) -> CachedContent:
     def read() -> dict[Path, bytes]:
         from .reading import read_files
 
-        with shipped_only():
+        with use_shipped_only():
             return read_files(".csv") | read_files("errata.toml")
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        from .reading import checked_tables
+        from .reading import compile_tables
 
-        with shipped_only():
-            return checked_tables(sources, catalogue())
+        with use_shipped_only():
+            return compile_tables(sources, load_catalogue())
 
-    return compiled("rows", stamps, (*RULES, "results"), read, make, of=content_folder("results"), beside=cards)
+    return load_cached_content(
+        "rows", stamps, (*RULES, "results"), read, make, of=get_content_folder("results"), beside=cards
+    )
 
 
 def _names(given: str | Iterable[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def measurement_of(row: Row) -> Measurement:
+def convert_row(row: Row) -> Measurement:
     """A checked row with its numbers as numbers."""
     return Measurement(
         encoder=row.encoder,
@@ -226,11 +228,11 @@ def measurement_of(row: Row) -> Measurement:
     )
 
 
-def row_of(measurement: Measurement) -> Row:
+def convert_measurement(measurement: Measurement) -> Row:
     """The fields of its row, as text from which every number comes back equal.
 
-    >>> row = row_of(Measurement("a", "b", "c", "d", 5, None, 0.1 + 0.2, "percent", None, None, "e", "f", "2026-11"))
-    >>> ",".join(row)
+    >>> one = Measurement("a", "b", "c", "d", 5, None, 0.1 + 0.2, "percent", None, None, "e", "f", "2026-11")
+    >>> ",".join(convert_measurement(one))
     'a,b,c,d,5,,0.30000000000000004,percent,,,e,f,2026-11'
     """
     texts = {column: getattr(measurement, column) for column in COLUMNS}
@@ -241,7 +243,7 @@ def row_of(measurement: Measurement) -> Row:
     return Row(**texts)
 
 
-def means_over_seeds(rows: Iterable[Measurement]) -> list[SeedMean]:
+def average_over_seeds(rows: Iterable[Measurement]) -> list[SeedMean]:
     """Means of the rows that differ in their seed only, in the order of the first of each."""
     groups: dict[tuple[str | int | None, ...], list[Measurement]] = {}
     for row in rows:

@@ -21,15 +21,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..cards.catalogue import catalogue
-from ..cards.representations import own_id
-from ..cards.writing import card_text
-from ..errors import QueryError, ResultsError, StoreError, counted
-from ..files import shipped_only, user_folder
+from ..cards.catalogue import load_catalogue
+from ..cards.representations import get_base_id
+from ..cards.writing import format_card_file
+from ..errors import QueryError, ResultsError, StoreError, format_count
+from ..files import get_user_folder, use_shipped_only
 from ..version import __version__
-from .merging import CHECKS, Found, ProtocolCheck, check, collect, incomplete, together
+from .merging import CHECKS, LocatedRow, ProtocolCheck, build_row_set, check, check_provenance, collect
 from .recording import record
-from .rows import means_over_seeds, measurements
+from .rows import average_over_seeds, measurements
 from .values import SeedMean
 from .vocabulary import METRICS
 
@@ -100,13 +100,13 @@ def submit(
         If git fails.
     """
     root = _clean_clone(Path(repository))
-    folder = user_folder() / "results"
+    folder = get_user_folder() / "results"
     mine = [
         one
         for one in (collect([folder]).found if folder.is_dir() else ())
-        if encoders is None or {one.row.encoder, own_id(one.row.encoder)} & set(encoders)
+        if encoders is None or {one.row.encoder, get_base_id(one.row.encoder)} & set(encoders)
     ]
-    bare = [one for one in mine if incomplete(one) is not None]
+    bare = [one for one in mine if check_provenance(one) is not None]
     if bare and not skip_bare:
         raise ResultsError(
             f"{len(bare)} of {len(mine)} rows have no whole provenance, the first is {bare[0].place}; name the "
@@ -114,11 +114,11 @@ def submit(
         )
     signed = _signed([one for one in mine if one not in bare], source)
     there = collect([root]).found
-    known = together(there)
+    known = build_row_set(there)
     fresh = [one for one in signed if known.add(one)]
     if known.contradictions:
         raise ResultsError(
-            f"{counted(len(known.contradictions), 'row contradicts', 'rows contradict')} those of {root}: "
+            f"{format_count(len(known.contradictions), 'row contradicts', 'rows contradict')} those of {root}: "
             f"{known.contradictions[0]}; nothing is prepared: measure them again, or leave their encoders out."
         )
     if not fresh:
@@ -130,8 +130,8 @@ def submit(
     chosen = branch or f"contribution/{slug}"
     if _git(root, "branch", "--list", "--all", chosen, f"*/{chosen}").strip():
         raise QueryError(f"{root} has a branch {chosen!r} already; remove it, or give another name with --branch.")
-    with shipped_only():
-        shipped = set(catalogue().with_unlisted)
+    with use_shipped_only():
+        shipped = set(load_catalogue().with_unlisted)
     contributed = tuple(dict.fromkeys(one.row.encoder for one in fresh))
     submission = Submission(
         repository=root,
@@ -144,7 +144,7 @@ def submit(
         n_known=len(signed) - len(fresh),
         n_bare=len(bare),
         encoders=contributed,
-        cards=tuple(name for name in dict.fromkeys(map(own_id, contributed)) if name not in shipped),
+        cards=tuple(name for name in dict.fromkeys(map(get_base_id, contributed)) if name not in shipped),
         numbers=tuple(_numbers(fresh, there)),
     )
     return submission if dry_run else _committed(submission, fresh, protocol)
@@ -172,7 +172,7 @@ def _clean_clone(folder: Path) -> Path:
     return root
 
 
-def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
+def _signed(found: Sequence[LocatedRow], source: str | None) -> list[LocatedRow]:
     """The same rows, those of nobody in particular by the one who is named."""
     if source is not None and (not source.strip() or source in NOBODY or not source.isprintable()):
         raise QueryError(
@@ -180,7 +180,8 @@ def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
         )
     if source is None and (nobody := [one for one in found if one.row.source in NOBODY]):
         raise QueryError(
-            f"{counted(len(nobody), 'row has', 'rows have')} the source {nobody[0].row.source!r}, which names nobody; "
+            f"{format_count(len(nobody), 'row has', 'rows have')} the source {nobody[0].row.source!r}, which names "
+            "nobody; "
             "say who measured with --source NAME."
         )
     return [
@@ -189,14 +190,14 @@ def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
     ]
 
 
-def _numbers(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[dict[str, Any]]:
+def _numbers(fresh: Sequence[LocatedRow], there: Sequence[LocatedRow]) -> Iterator[dict[str, Any]]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
-    with shipped_only():
+    with use_shipped_only():
         shipped = measurements()
-    for mean in means_over_seeds([*(one.measurement for one in there), *shipped]):
+    for mean in average_over_seeds([*(one.measurement for one in there), *shipped]):
         known.setdefault((mean.metric, mean.dataset, mean.split, mean.protocol), []).append(mean)
-    for mean in means_over_seeds(one.measurement for one in fresh):
+    for mean in average_over_seeds(one.measurement for one in fresh):
         subject = (mean.metric, mean.dataset, mean.split, mean.protocol)
         others = [one for one in known.get(subject, ()) if one.encoder != mean.encoder]
         lower = METRICS[mean.metric].lower_is_better
@@ -213,7 +214,7 @@ def _numbers(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[dict[st
         }
 
 
-def _committed(submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> Submission:
+def _committed(submission: Submission, fresh: Sequence[LocatedRow], protocol: ProtocolCheck | None) -> Submission:
     """Commits the rows on the branch, in a work tree of its own; the branch stays only if all of it succeeds."""
     root, branch = submission.repository, submission.branch
     with TemporaryDirectory(prefix="zoo-submit-") as temporary:
@@ -224,7 +225,7 @@ def _committed(submission: Submission, fresh: Sequence[Found], protocol: Protoco
             _write(tree, submission, fresh, protocol)
             _git(tree, "add", "--all")
             files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
-            subject = f"{counted(submission.n_rows, 'row')} by {submission.source}"
+            subject = f"{format_count(submission.n_rows, 'row')} by {submission.source}"
             _git(tree, "commit", "--quiet", "-m", subject, "-m", f"By zoo submit; see {submission.folder}/README.md.")
             commit = _git(tree, "rev-parse", "HEAD").strip()
         finally:
@@ -234,20 +235,20 @@ def _committed(submission: Submission, fresh: Sequence[Found], protocol: Protoco
     return replace(submission, commit=commit, files=tuple(filter(None, files)))
 
 
-def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> None:
+def _write(tree: Path, submission: Submission, fresh: Sequence[LocatedRow], protocol: ProtocolCheck | None) -> None:
     """Writes everything into a work tree, and checks all rows as they then are."""
     record({one.measurement: one.provenance or {} for one in fresh}, folder=tree / _ROWS, alone=True)
     (tree / _ROWS / ".lock").unlink(missing_ok=True)
     for name in submission.cards:
         path = tree / _CARDS / f"{name}.toml"
         if not path.exists():
-            _write_text(path, card_text(catalogue()[name], comment=_COMMENT))
+            _write_text(path, format_card_file(load_catalogue()[name], comment=_COMMENT))
     checked = check([tree], protocol=protocol)
     if checked.problems:
         first = checked.problems[0].sentence.replace(f"{tree}/", "").removesuffix(".")
         raise ResultsError(
             f"With this contribution {submission.repository} would not pass 'zoo results check': {first} "
-            f"({counted(len(checked.problems), 'problem')} in all); nothing is prepared."
+            f"({format_count(len(checked.problems), 'problem')} in all); nothing is prepared."
         )
     facts = {
         "format": FORMAT,
@@ -257,7 +258,9 @@ def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol:
         "n_rows": submission.n_rows,
         "encoders": list(submission.encoders),
         "passed": list(CHECKS if protocol is not None else CHECKS[:-1]),
-        "not_checked": [f"settings of {counted(n, 'row')} by {name}" for name, n in checked.unknown_protocols.items()],
+        "not_checked": [
+            f"settings of {format_count(n, 'row')} by {name}" for name, n in checked.unknown_protocols.items()
+        ],
         "numbers": list(submission.numbers),
     }
     folder = tree / submission.folder

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import load_catalogue
 from ..cards.schema import COLUMNS, NOT_PUBLISHED, Column, EncoderCard, Missing
 from ..errors import ContentError
-from ..files import content_folder
-from ..optional import requires_extra
+from ..files import get_content_folder
+from ..optional import require_extra
 from .derived import summaries
 from .rows import Measurement, measurements
 from .values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Summary
@@ -98,9 +98,9 @@ _EXTENSION = (("risk_decomposition", "approx_plus_usability"), ("risk_decomposit
 EXTENDED_LAYOUT = (*LAYOUT[: len(COMPONENTS)], *_EXTENSION, *LAYOUT[len(COMPONENTS) :])
 
 
-def published_ids() -> list[str]:
+def list_published_ids() -> list[str]:
     """Ids of the 200 encoders whose facts were published, in the published order."""
-    path = content_folder("metadata") / "published.txt"
+    path = get_content_folder("metadata") / "published.txt"
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -110,7 +110,7 @@ def published_ids() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def facts_of(card: EncoderCard, as_published: bool) -> dict[str, Any]:
+def list_card_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:
     """Facts of a card by the published name of their column."""
     facts = {column.name: column.of(card, as_published=as_published) for column in COLUMNS}
     if as_published:
@@ -120,16 +120,16 @@ def facts_of(card: EncoderCard, as_published: bool) -> dict[str, Any]:
     return facts
 
 
-def published_blank(card: EncoderCard, column: Column, reason: Missing) -> str | None:
+def format_published_blank(card: EncoderCard, column: Column, reason: Missing) -> str | None:
     """How the published file wrote a fact without a value: unknown facts of the compute as ???, others as null."""
     is_unknown = reason is NOT_PUBLISHED and column.section == "compute"
     was_null = card.family == "vicregl" and column.name == "time_hours"  # the only ones of these that were null
     return "???" if is_unknown and not was_null else None
 
 
-def study_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:
+def list_study_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:
     """Facts of a card as the study's table has them, with what the study derived from them."""
-    facts = facts_of(card, as_published)
+    facts = list_card_facts(card, as_published)
     words = facts["augmentations"]
     for name, word in _AUGMENTATIONS.items():
         facts[name] = _if_known(lambda known, word=word: int(word in known), words)
@@ -172,7 +172,7 @@ _FULL_SHOT = "train -> val"
 Cells = dict[str, Any]
 
 
-def published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
+def build_published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
     """Cells (by id, then column) of the encoders that were published, in the order of the risks.
 
     ``as_published`` has components clipped at 0 and facts as they were published, else components are signed and facts
@@ -184,15 +184,15 @@ def published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cell
         if row.source == PUBLISHED_SOURCE and row.dataset == IMAGENET:
             values.setdefault(row.encoder, {})[row.metric, row.split] = row.value
     derived = summaries(exclude_wrong=exclude_wrong, source=PUBLISHED_SOURCE)
-    cards = catalogue()
+    cards = load_catalogue()
     return {
         encoder: _cells(values[encoder], summary, cards[encoder], as_published=as_published, clipped=as_published)
         for encoder, summary in derived.items()
     }
 
 
-def unpublished_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
-    """:func:`published_rows` of the encoders that only others have measured, such as the user.
+def build_unpublished_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
+    """:func:`build_published_rows` of the encoders that only others have measured, such as the user.
 
     Components are signed, and of several sources the newest counts.
     """
@@ -201,14 +201,14 @@ def unpublished_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Ce
     values = _newest(
         row for row in measurements(exclude_wrong=exclude_wrong) if row.dataset == IMAGENET and row.encoder in derived
     )
-    cards = catalogue()
+    cards = load_catalogue()
     return {
         encoder: _cells(values[encoder], summary, cards[encoder], as_published=as_published, clipped=False)
         for encoder, summary in derived.items()
     }
 
 
-def measured_twice() -> list[str]:
+def find_measured_twice() -> list[str]:
     """Published encoders that the user has measured too; the published row counts."""
     rows = [row for row in measurements(metrics=_PROBE) if row.dataset == IMAGENET]
     others = {row.encoder for row in rows if row.source != PUBLISHED_SOURCE}
@@ -244,7 +244,7 @@ def _cells(
         **{setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS},
         **{name: values.get((_PROBE, split), NOT_PUBLISHED) for name, split in RAW_RISKS.items()},
         **{name: values.get(key, NOT_PUBLISHED) for name, key in STATISTICS.items()},
-        **study_facts(card, as_published),
+        **list_study_facts(card, as_published),
     }
 
 
@@ -272,7 +272,7 @@ def metadata_dict(
         What was published and nothing else: its 200 encoders in its order, facts that are wrong included, ``views`` a
         number where it is one; facts without a value are None or, where they were written so, ``"???"``.
     """
-    cards = catalogue()
+    cards = load_catalogue()
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for encoder, facts in _all_facts(as_published).items():
         sections: dict[str, dict[str, Any]] = {column.section: {} for column in COLUMNS}
@@ -283,7 +283,7 @@ def metadata_dict(
             if isinstance(value, Missing):
                 if drop_missing:
                     continue
-                value = published_blank(cards[encoder], column, value) if as_published else value
+                value = format_published_blank(cards[encoder], column, value) if as_published else value
             sections[column.section][column.name] = value
         table[encoder.lower() if is_lower else encoder] = sections
     return table
@@ -375,10 +375,10 @@ def results_df(
     few_shot = SETTINGS[-1].column  # measured for the encoders of the table and no others
     rows = {
         encoder: cells
-        for encoder, cells in published_rows(as_published=as_published, exclude_wrong=exclude_wrong).items()
+        for encoder, cells in build_published_rows(as_published=as_published, exclude_wrong=exclude_wrong).items()
         if not isinstance(cells[few_shot], Missing)
     }
-    rows |= unpublished_rows(as_published=as_published, exclude_wrong=exclude_wrong) if with_mine else {}
+    rows |= build_unpublished_rows(as_published=as_published, exclude_wrong=exclude_wrong) if with_mine else {}
     columns = {
         (section, name): _column([cells[name] for cells in rows.values()], drop_missing)
         for section, name in (EXTENDED_LAYOUT if extended else LAYOUT)
@@ -388,8 +388,11 @@ def results_df(
 
 
 def _all_facts(as_published: bool) -> dict[str, dict[str, Any]]:
-    cards = catalogue()
-    return {encoder: facts_of(cards[encoder], as_published) for encoder in (published_ids() if as_published else cards)}
+    cards = load_catalogue()
+    return {
+        encoder: list_card_facts(cards[encoder], as_published)
+        for encoder in (list_published_ids() if as_published else cards)
+    }
 
 
 def _column(values: list[Any], drop_missing: bool) -> pd.Series[Any]:
@@ -408,5 +411,5 @@ def _index(encoders: Iterable[str], is_lower: bool) -> pd.Index[Any]:
 
 
 def _require_pandas(needed_for: str) -> None:
-    with requires_extra("tables", needed_for=needed_for):
+    with require_extra("tables", needed_for=needed_for):
         import pandas  # noqa: F401

@@ -41,10 +41,10 @@ COLUMNS = Row._fields
 
 
 @lru_cache
-def generation_of(protocol: str) -> tuple[str, int]:
+def split_generation(protocol: str) -> tuple[str, int]:
     """What the generations of a protocol have in common, and the number of this one; 0 if it has none.
 
-    >>> generation_of("zoo-logistic-3 (select=log_loss)"), generation_of("assumed zero")
+    >>> split_generation("zoo-logistic-3 (select=log_loss)"), split_generation("assumed zero")
     (('zoo-logistic (select=log_loss)', 3), ('assumed zero', 0))
     """
     name, bracket, options = protocol.partition(" (")
@@ -52,20 +52,20 @@ def generation_of(protocol: str) -> tuple[str, int]:
     return (stem + bracket + options, int(number)) if number.isdigit() else (protocol, 0)
 
 
-def newest_generations(protocols: Iterable[str]) -> set[str]:
+def select_newest_protocols(protocols: Iterable[str]) -> set[str]:
     """Those of some protocols of which none of the others is a newer generation.
 
-    >>> sorted(newest_generations(["zoo-logistic-2", "zoo-logistic-3", "zoo-streamed-1"]))
+    >>> sorted(select_newest_protocols(["zoo-logistic-2", "zoo-logistic-3", "zoo-streamed-1"]))
     ['zoo-logistic-3', 'zoo-streamed-1']
     """
     names = set(protocols)
     newest: dict[str, int] = {}
-    for stem, number in map(generation_of, names):
+    for stem, number in map(split_generation, names):
         newest[stem] = max(number, newest.get(stem, 0))
-    return {name for name in names if generation_of(name)[1] == newest[generation_of(name)[0]]}
+    return {name for name in names if split_generation(name)[1] == newest[split_generation(name)[0]]}
 
 
-def key_of(row: Row) -> Key:
+def get_row_key(row: Row) -> Key:
     """What no two rows may have in common: everything but value, unit, interval and date."""
     return (row.encoder, row.metric, row.dataset, row.split, row.n_train, row.seed, row.protocol, row.source)
 

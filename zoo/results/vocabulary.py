@@ -2,7 +2,7 @@
 
 Results, the command line, studies, documentation and tests all read these tables, which need neither NumPy nor PyTorch;
 ``results/README.md`` shows them. Splits with any number of labels, such as ``train 10-shot -> val``,
-``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`known_split`. A metric of features is a
+``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`find_split`. A metric of features is a
 function in ``zoo/evaluation/label_free/``, or in ``zoo/evaluation/transferability/`` if it scores them by their labels;
 :mod:`zoo.evaluation.label_free.catalogue` calls both.
 """
@@ -60,7 +60,7 @@ class FeatureMetric:
         return "transferability" if self.kind == TRANSFERABILITY else "label_free"
 
 
-def feature_metric(name: str) -> FeatureMetric:
+def find_feature_metric(name: str) -> FeatureMetric:
     """The metric of features of that name; an unknown name is refused with the nearest ones."""
     if name not in FEATURE_METRICS:
         hint = "Run 'zoo metric --list' to see them all."
@@ -464,18 +464,18 @@ ERRATUM_KINDS = {
 }
 
 
-def known_split(name: str) -> Split:
+def find_split(name: str) -> Split:
     """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
 
     Of the latter there are three kinds: labels per class, a share of the labels (above 0 and below 100 %), and labelled
     images (at least one). Numbers have neither leading zeros nor trailing ones behind the point; other names are
     refused as unknown.
 
-    >>> known_split("train 10-shot -> val").n_train, known_split("train 0.5% -> val").n_train
+    >>> find_split("train 10-shot -> val").n_train, find_split("train 0.5% -> val").n_train
     (10000, 6405)
-    >>> known_split("train 1 images -> val").meaning
+    >>> find_split("train 1 images -> val").meaning
     'network trained on 1 labelled image, evaluated on the validation set'
-    >>> known_split("train 03-shot -> val")
+    >>> find_split("train 03-shot -> val")
     Traceback (most recent call last):
     ...
     zoo.errors.UnknownName: There is no split named 'train 03-shot -> val'; did you mean train 3-shot -> val, \

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .facts import points
+from .facts import format_points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
-from .values import SETTINGS, SeedMean, newest_generations
+from .values import SETTINGS, SeedMean, select_newest_protocols
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
 
@@ -20,17 +20,17 @@ _SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
 
 
 @lru_cache
-def setting_name(split: str) -> str:
+def format_setting(split: str) -> str:
     """Labels that a probe was trained on, in short.
 
-    >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
+    >>> [format_setting(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
     ['100%', '1%', '20 images', 'val']
     """
     found = _TRAINED.fullmatch(split)
     return _SETTING_OF.get(split) or (found[1] if found and found[1] != "plus val" else split)
 
 
-def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
+def select_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
     """Of each metric the rows of its plain protocol: with the fewest brackets, of the newest generation, then with the
     most encoders, then the shortest.
     """
@@ -39,12 +39,14 @@ def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
         counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
     chosen = {}
     for metric, protocols in counts.items():
-        keys = [(name.count("("), -len(protocols[name]), len(name), name) for name in newest_generations(protocols)]
+        keys = [
+            (name.count("("), -len(protocols[name]), len(name), name) for name in select_newest_protocols(protocols)
+        ]
         chosen[metric] = min(keys)[-1]
     return [mean for mean in means if mean.protocol == chosen[mean.metric]]
 
 
-def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
+def note_older_protocols(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
     """Notes on encoders that a table leaves out because they were measured by other protocols alone."""
     by_metric = {mean.metric: mean.protocol for mean in shown}
     there = {(mean.encoder, mean.metric) for mean in shown}
@@ -67,67 +69,67 @@ def is_by_labels(split: str) -> bool:
     )
 
 
-def shown_value(value: float, mean: SeedMean) -> str:
+def format_quantity(value: float, mean: SeedMean) -> str:
     """A value of that quantity as text."""
-    return points(value) if mean.unit.startswith("percent") else short_value(value)
+    return format_points(value) if mean.unit.startswith("percent") else format_short_value(value)
 
 
-def short_value(value: float) -> str:
+def format_short_value(value: float) -> str:
     """A value with about three significant digits.
 
-    >>> [short_value(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
+    >>> [format_short_value(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
     ['24.6', '0.032', '-0.39', '1346']
     """
     if abs(value) >= 1000:
         return f"{value:.0f}"
     if abs(value) >= 1 or abs(value) < _SMALLEST_WITH_ONE_DECIMAL:
-        return points(value)
+        return format_points(value)
     return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
 
 
-def interval(mean: SeedMean) -> str:
+def format_seed_interval(mean: SeedMean) -> str:
     """The interval of one seed, or the range of several."""
     if mean.low is None or mean.high is None:
         return ""
-    return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
+    return f"{format_quantity(mean.low, mean)} to {format_quantity(mean.high, mean)}"
 
 
-def interval_of_others(one: ReportedNumber) -> str:
+def format_reported_interval(one: ReportedNumber) -> str:
     """What a source says of the spread of a number: the deviation over repeats, or an interval."""
     if one.low is not None and one.high is not None:
-        return f"{points(one.low)} to {points(one.high)}"
-    return "" if one.sd is None else f"sd {short_value(one.sd)} of {one.repeats}"
+        return f"{format_points(one.low)} to {format_points(one.high)}"
+    return "" if one.sd is None else f"sd {format_short_value(one.sd)} of {one.repeats}"
 
 
 _BY = {"reproduction": "who reproduced the method", "third party": "a third party", "second hand": "second hand"}
 
 
-def kind(one: ReportedNumber) -> str:
+def describe_protocol_kind(one: ReportedNumber) -> str:
     """The protocol in a word or two, with the labels if they are few."""
-    few = f", {setting_name(one.split)}" if one.protocol == "reported-few-labels" else ""
+    few = f", {format_setting(one.split)}" if one.protocol == "reported-few-labels" else ""
     return PROTOCOLS[one.protocol].short + few
 
 
-def how(one: ReportedNumber) -> str:
+def describe_protocol_details(one: ReportedNumber) -> str:
     """What the protocol leaves open, and the size of the images, as far as the source says them."""
     size = f"{one.resolution} px" if one.resolution[:1].isdigit() else one.resolution and f"{one.resolution} size"
     return ", ".join(text for text in (one.setting, size) if text)
 
 
-def by_whom(one: ReportedNumber) -> str:
+def describe_measurer(one: ReportedNumber) -> str:
     """Who measured it, and how they stand to the weights unless they trained them."""
     standing = _BY.get(one.standing)
     return one.measured_by + (f" ({standing})" if standing else "")
 
 
-def printed_in(one: ReportedNumber) -> str:
+def describe_printed_place(one: ReportedNumber) -> str:
     """Where it is printed, to follow a colon."""
     return "from the card" if one.source == CARD else f"{one.source}, {one.place}"
 
 
-def origin(one: ReportedNumber) -> str:
+def describe_number_origin(one: ReportedNumber) -> str:
     """Who measured it and where it is printed, with what is known to be odd about it."""
-    text = f"{by_whom(one)}: {printed_in(one)}"
+    text = f"{describe_measurer(one)}: {describe_printed_place(one)}"
     if one.remark:
         text += f"; {one.remark}"
     return f"{text}; doubtful: {one.doubt}" if one.doubt else text

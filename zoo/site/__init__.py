@@ -8,7 +8,7 @@ writes what changed::
 
 from typing import TYPE_CHECKING
 
-from ..optional import lazy
+from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from .building import Written as Written
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .contents import gather as gather
     from .rendering import File as File
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "building": ["Written", "site_files", "write_site"],

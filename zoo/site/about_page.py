@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Iterator
 
 from ..analysis.label_budget import N_CLASSES
-from ..cards.wording import label_of, meanings
+from ..cards.descriptions import format_fact_label, read_meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
 from .contents import TITLE, Contents
-from .rendering import DATATABLES, File, Renderer, third_party
+from .rendering import DATATABLES, File, SiteRenderer, list_third_party
 
 PAGE = "about.html"
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page."""
     entries = contents.entries.values()
     yield renderer.page(
@@ -32,7 +32,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         settings=SETTINGS,
         n_classes=N_CLASSES,
         published=PUBLISHED_SOURCE,
-        software=[(*one, DATATABLES) for one in third_party()],
+        software=[(*one, DATATABLES) for one in list_third_party()],
         made_with=_command(contents),
         facts=[*_facts()],
     )
@@ -40,9 +40,9 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
 
 def _facts() -> Iterator[tuple[str, str, str]]:
     """Part of the card, name and meaning of every fact, as pages of encoders call them."""
-    for fact, meaning in meanings().items():
+    for fact, meaning in read_meanings().items():
         part, _, name = fact.rpartition(".")
-        label, unit = label_of(name)
+        label, unit = format_fact_label(name)
         yield part or "card", label, f"{meaning}, in{unit}" if unit else meaning
 
 

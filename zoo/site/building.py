@@ -37,20 +37,20 @@ from . import (
     study_pages,
 )
 from .contents import Contents
-from .rendering import File, Renderer
+from .rendering import File, SiteRenderer
 
-Maker = Callable[[Contents, Renderer], Iterator[File]]
+Maker = Callable[[Contents, SiteRenderer], Iterator[File]]
 MAKERS: dict[str, Maker] = {
-    "first page": first_page.files,
-    "encoders": encoder_pages.files,
-    "comparison": compare_page.files,
-    "choice": choose_page.files,
-    "look": look_page.files,
-    "data sets": dataset_pages.files,
-    "studies": study_pages.files,
-    "data": data_tables.files,
-    "about": about_page.files,
-    "notebook": notebook_page.files,
+    "first page": first_page.build_files,
+    "encoders": encoder_pages.build_files,
+    "comparison": compare_page.build_files,
+    "choice": choose_page.build_files,
+    "look": look_page.build_files,
+    "data sets": dataset_pages.build_files,
+    "studies": study_pages.build_files,
+    "data": data_tables.build_files,
+    "about": about_page.build_files,
+    "notebook": notebook_page.build_files,
 }
 """What makes each kind of page, in the order in which progress names them."""
 
@@ -72,7 +72,7 @@ def require_libraries(*, with_studies: bool) -> None:
 def site_files(contents: Contents, progress: Progress = lambda what, done, total: None) -> Iterator[File]:
     """Every file of the site, pages first, assets last; the same for the same contents. MissingExtra as above."""
     require_libraries(with_studies=contents.with_studies)
-    renderer = Renderer(contents)
+    renderer = SiteRenderer(contents)
     for number, (name, make) in enumerate(MAKERS.items()):
         tell = partial(lambda name, number, what: progress(f"{name}: {what}", number, len(MAKERS)), name, number)
         progress(name, number, len(MAKERS))

@@ -1,8 +1,9 @@
 """The page of choices: encoders ranked by the error to expect, for labels per class, a kind of images, and limits.
 
-Ranks are those of :func:`zoo.choosing.ranking.ranking`, drawn here for :data:`START` labels of ImageNet-1K. For the
-script Python writes what each encoder adds to the log odds of an error on each kind of images, as results/expected.tsv
-has it; the script adds the difficulty of the images at each of :data:`STEPS`, and filters, sorts and ties encoders.
+Ranks are those of :func:`zoo.choosing.ranking.rank_encoders`, drawn here for :data:`START` labels of ImageNet-1K. For
+the script Python writes what each encoder adds to the log odds of an error on each kind of images, as
+results/expected.tsv has it; the script adds the difficulty of the images at each of :data:`STEPS`, and filters, sorts
+and ties encoders.
 """
 
 from __future__ import annotations
@@ -14,36 +15,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.label_budget import N_CLASSES
-from ..cards.catalogue import catalogue
-from ..cards.gates import GATED
+from ..cards.catalogue import load_catalogue
+from ..cards.gated_access import GATED
 from ..cards.licences import LICENCE_WORDS
-from ..cards.schema import EncoderCard, Missing, fact_text
-from ..cards.throughput import Device, devices, images_per_second
-from ..choosing.budget_ranking import first_networks
-from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, filters, known_cost
+from ..cards.schema import EncoderCard, Missing, format_fact
+from ..cards.throughput import Device, estimate_throughput, list_devices
+from ..choosing.budget_ranking import select_first_networks
+from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, build_filters, find_known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
     LEAST_APART,
     OVERALL,
-    Expected,
+    ExpectedError,
     Images,
-    difficulties,
-    difficulty_at,
-    expected_errors,
-    farthest_place,
-    label_place,
+    compute_label_scale,
+    estimate_errors,
+    find_farthest_place,
+    interpolate_difficulty,
+    read_difficulties,
     scale_sd,
 )
-from ..choosing.ranking import DEVIATES, UNTOLD, Beside, Ranked, fits, is_tied, is_worse, ranking
-from ..errors import listed
-from ..results.evidence import datasets
-from ..results.facts import points, short_number
+from ..choosing.ranking import DEVIATES, UNTOLD, Beside, RankedEncoder, is_suited, is_tied, is_worse, rank_encoders
+from ..errors import format_list
+from ..results.evidence import list_datasets
+from ..results.facts import format_points, format_short_number
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
-from .drawing import FILLS, Axis, Point, scatter
+from .drawing import FILLS, Axis, PlotPoint, draw_scatter
 from .expected import FILL_OF, ON_IMAGENET
-from .first_page import interval_text
-from .rendering import File, Renderer, encoder_page
+from .first_page import format_interval_ends
+from .rendering import File, SiteRenderer, get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -71,11 +72,11 @@ _LICENCES = {
 }
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, and the data of its script."""
     with contents.reading():
-        found = ranking(START, N_CLASSES, ON_IMAGENET)
-        everyone = ranking(START, N_CLASSES, ON_IMAGENET, include_gone=True)
+        found = rank_encoders(START, N_CLASSES, ON_IMAGENET)
+        everyone = rank_encoders(START, N_CLASSES, ON_IMAGENET, include_gone=True)
         cards = {one.card.id: one.card for one in everyone.ranked} | {one.card.id: one.card for one in everyone.beside}
         cards = {name: cards[name] for name in sorted(cards) if name in contents.entries}
         common: dict[str, Any] = {"title": "Choose an encoder for your images and labels", "kind": "choose"}
@@ -101,21 +102,21 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         steps=STEPS,
         start=STEPS.index(START),
         measured_steps=[STEPS.index(setting.n_labels) for setting in reversed(SETTINGS)],
-        label=labels_in_words(START),
+        label=describe_labels(START),
         licences=[(word, _LICENCES.get(word, word)) for word in LICENCE_WORDS],
         kinds=_kinds(),
-        devices=[one.name for one in devices()],
+        devices=[one.name for one in list_devices()],
         sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
         start_labels=START,
-        next_encoders=",".join(first_networks((one.card for one in ranked), _N_NEXT)),
+        next_encoders=",".join(select_first_networks((one.card for one in ranked), _N_NEXT)),
         **common,
     )  # fmt: skip
 
 
-def labels_in_words(n_labels: int) -> str:
+def describe_labels(n_labels: int) -> str:
     """A number of labels of ImageNet, by class.
 
-    >>> labels_in_words(1_500), labels_in_words(12_811), labels_in_words(1_000)
+    >>> describe_labels(1_500), describe_labels(12_811), describe_labels(1_000)
     ('1.5 labels per class', '12.8 labels per class', '1 label per class')
     """
     a_class = n_labels / N_CLASSES
@@ -123,7 +124,7 @@ def labels_in_words(n_labels: int) -> str:
     return f"{short} label{'s' * (short != '1')} per class"
 
 
-def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> list[int]:
+def find_front_groups(ranked: Sequence[RankedEncoder], size: Callable[[EncoderCard], float]) -> list[int]:
     """For each encoder the number of its group of :data:`FRONT_GROUPS`, from 1; they come by rising error.
 
     An encoder is on the front if no other has a lower or equal error and is no larger, but for its equals. It is worse
@@ -137,7 +138,7 @@ def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EncoderKind:
     """Images that can be chosen."""
 
     id: str  # data set or domain
@@ -147,45 +148,45 @@ class Kind:
     option: str  # of zoo recommend
 
 
-def _kinds() -> list[Kind]:
+def _kinds() -> list[EncoderKind]:
     """ImageNet-1K first, then domains and data sets, each with the number of data sets or its domain."""
-    known, sets = difficulties(), datasets()
+    known, sets = read_difficulties(), list_datasets()
     domains = []
     for name, one in sorted(known.items()):
         if name not in sets and name != OVERALL:
             words = f"{name} ({one.n} data set{'s' * (one.n != 1)})"
-            domains.append(Kind(name, words, "Any images of a kind", Images("", name), f"--domain {name}"))
+            domains.append(EncoderKind(name, words, "Any images of a kind", Images("", name), f"--domain {name}"))
     single = []
     for name in filter(sets.__contains__, known):
         title, domain = sets[name].title, sets[name].domain
         like = Images(name, domain)
-        single.append(Kind(name, f"{title} ({domain})", "Like those of a data set", like, f"--like {name}"))
+        single.append(EncoderKind(name, f"{title} ({domain})", "Like those of a data set", like, f"--like {name}"))
     single.sort(key=lambda one: one.words.casefold())
-    first = Kind(IMAGENET, "ImageNet-1K", "", ON_IMAGENET, "")
+    first = EncoderKind(IMAGENET, "ImageNet-1K", "", ON_IMAGENET, "")
     return [first, *domains, *(one for one in single if one.id != IMAGENET)]  # fmt: skip
 
 
 def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]:
     """What the script ranks by: facts of encoders, difficulties at each stop, and what encoders add to them."""
     kinds, entries = _kinds(), contents.entries
-    here = [expected_errors(catalogue(), n, N_CLASSES, images=ON_IMAGENET) for n in STEPS]
-    elsewhere = expected_errors(cards, START, N_CLASSES)
+    here = [estimate_errors(load_catalogue(), n, N_CLASSES, images=ON_IMAGENET) for n in STEPS]
+    elsewhere = estimate_errors(cards, START, N_CLASSES)
     slopes = _slopes(cards)
     added = {one.id: _added(cards, one.images, STEPS[-1]) for one in kinds}
     spreads, shared = _spreads(cards), _shared(cards)
     networks: dict[str, int] = {}
     families: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
-    words = {word: one for word in LICENCE_WORDS for one in filters(Constraints(licence=word))}
-    words |= {word: one for word in ACCESS_WORDS for one in filters(Constraints(access=word))}
-    _, high = Expected(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
+    words = {word: one for word in LICENCE_WORDS for one in build_filters(Constraints(licence=word))}
+    words |= {word: one for word in ACCESS_WORDS for one in build_filters(Constraints(access=word))}
+    _, high = ExpectedError(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
     rows = []
     for name, card in cards.items():
         at_steps = [one[name] for one in here]
         is_own = entries[name].is_mine or any(one.basis == "measured here" for one in at_steps)
         slope, slope_sd = slopes[name]
         url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
-        fitting = {one.images.domain for one in kinds if fits(card, one.images)}
+        fitting = {one.images.domain for one in kinds if is_suited(card, one.images)}
         errors = [
             [one.error if n in measured else round(one.error, 5), round(1e5 * one.sd)]
             for n, one in zip(STEPS, at_steps, strict=True)
@@ -196,13 +197,13 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 entries[name].file,
                 card.architecture.n_parameters,
                 card.representation.dim,
-                fact_text(licence),
+                format_fact(licence),
                 int(not isinstance(licence, Missing)),
                 [word for word, limit in words.items() if limit.keeps(Beside(card, at_steps[0], ""))],
                 int(not NOT_GONE.keeps(Beside(card, at_steps[0], ""))),
                 int(card.weights.availability in GATED),
-                round(farthest_place(card), 4),
-                None if fits(card, Images()) else sorted(fitting),
+                round(find_farthest_place(card), 4),
+                None if is_suited(card, Images()) else sorted(fitting),
                 int(entries[name].is_mine),
                 sets,
                 networks.setdefault(name if isinstance(url, Missing) else url, len(networks)),
@@ -215,10 +216,12 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 errors if is_own else None,
             ]
         )
+    places = [compute_label_scale(n / N_CLASSES) for n in STEPS]
+    steps = zip(STEPS, places, strict=True)
     return {
         "fields": _FIELDS,
         "rows": rows,
-        "steps": [{"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS],
+        "steps": [{"labels": n, "place": place, "text": describe_labels(n)} for n, place in steps],
         "start": STEPS.index(START),
         "kinds": [
             {
@@ -226,10 +229,10 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 "domain": one.images.domain,
                 "words": one.images.words,
                 "option": one.option,
-                "classes": datasets()[one.id].n_classes if one.id in datasets() else None,
-                "level": [round(difficulty_at(one.images, label_place(n / N_CLASSES)), 8) for n in STEPS],
-                "floor": next(iter(expected_errors(cards, START, N_CLASSES, images=one.images).values())).floor,
-                "scale": difficulties()[one.images.column].scale,
+                "classes": list_datasets()[one.id].n_classes if one.id in list_datasets() else None,
+                "level": [round(interpolate_difficulty(one.images, place), 8) for place in places],
+                "floor": next(iter(estimate_errors(cards, START, N_CLASSES, images=one.images).values())).floor,
+                "scale": read_difficulties()[one.images.column].scale,
                 "mean": [_hundredths(mean) for mean, _ in added[one.id].values()],
                 "sd": [_hundredths(sd) for _, sd in added[one.id].values()],
             }
@@ -240,7 +243,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         "scaleSd": scale_sd(),
         "reach": math.log(high / (100 - high)),  # of an interval, in standard deviations of its log odds
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
-        "devices": [_speeds(one, cards) for one in devices()],
+        "devices": [_speeds(one, cards) for one in list_devices()],
         "groups": FRONT_GROUPS,
         "fills": FILLS,
         "fillOf": FILL_OF,
@@ -252,8 +255,11 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
 
 def _added(cards: dict[str, EncoderCard], images: Images, n_labels: int) -> dict[str, tuple[float, float]]:
     """What encoders add to the difficulty of images, and its standard deviation, both in units of its scale."""
-    scale, level = difficulties()[images.column].scale, difficulty_at(images, label_place(n_labels / N_CLASSES))
-    found = expected_errors(cards, n_labels, N_CLASSES, images=images)
+    scale, level = (
+        read_difficulties()[images.column].scale,
+        interpolate_difficulty(images, compute_label_scale(n_labels / N_CLASSES)),
+    )
+    found = estimate_errors(cards, n_labels, N_CLASSES, images=images)
     return {name: ((found[name].odds - level) / scale, found[name].sd / scale) for name in cards}
 
 
@@ -263,7 +269,7 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
     Of encoders of the user's, of which nothing is estimated, this is an approximation.
     """
     few, many = (_added(cards, Images(), n) for n in (START, STEPS[-1]))
-    place = label_place(START / N_CLASSES)
+    place = compute_label_scale(START / N_CLASSES)
     return {
         name: (
             (few[name][0] - many[name][0]) / place,
@@ -275,8 +281,8 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
 
 def _shared(cards: dict[str, EncoderCard]) -> dict[str, list[float]]:
     """What errors of encoders share, and at last what those of a family do: with any labels, and along their place."""
-    scale, place = difficulties()[OVERALL].scale, label_place(START / N_CLASSES)
-    few, many = (expected_errors(cards, n, N_CLASSES) for n in (START, STEPS[-1]))
+    scale, place = read_difficulties()[OVERALL].scale, compute_label_scale(START / N_CLASSES)
+    few, many = (estimate_errors(cards, n, N_CLASSES) for n in (START, STEPS[-1]))
     return {
         name: [
             _hundredths(one / scale)
@@ -295,8 +301,8 @@ def _spreads(cards: dict[str, EncoderCard]) -> dict[str, float]:
 
     Of encoders of the user's, of which nothing is estimated, this is an approximation.
     """
-    scale = difficulties()[OVERALL].scale
-    found, added = expected_errors(cards, START, N_CLASSES), _added(cards, Images(), START)
+    scale = read_difficulties()[OVERALL].scale
+    found, added = estimate_errors(cards, START, N_CLASSES), _added(cards, Images(), START)
     squares = {
         name: (found[name].new_sd ** 2 - found[name].sd ** 2) / scale**2 - (scale_sd() * added[name][0]) ** 2
         for name in cards
@@ -317,7 +323,7 @@ def _image_sets(card: EncoderCard) -> list[str] | None:
 
 def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
     """Images a second of all encoders on a device: value, and ends of the interval where it is expected."""
-    speeds = [images_per_second(card, device, cost=known_cost(card)) for card in cards.values()]
+    speeds = [estimate_throughput(card, device, cost=find_known_cost(card)) for card in cards.values()]
     numbers = [
         None if one is None else [one.value, *([] if one.is_measured else [one.low, one.high])] for one in speeds
     ]
@@ -328,19 +334,19 @@ def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
     }
 
 
-def _row(place: int, one: Ranked, first: Expected, contents: Contents) -> dict[str, Any]:
+def _row(place: int, one: RankedEncoder, first: ExpectedError, contents: Contents) -> dict[str, Any]:
     """An encoder of the table."""
     entry = contents.entries[one.card.id]
     return {
         "entry": entry,
-        "href": encoder_page(entry),
+        "href": get_encoder_page(entry),
         "rank": f"{place}{'=' * is_tied(one.expected, first)}",
         "is_tie": is_tied(one.expected, first),
-        "error": points(one.expected.error),
-        "interval": interval_text(*one.expected.interval),
+        "error": format_points(one.expected.error),
+        "interval": format_interval_ends(*one.expected.interval),
         "basis": one.expected.basis,
-        "parameters": short_number(one.card.architecture.n_parameters),
-        "licence": fact_text(one.card.licence.weights),
+        "parameters": format_short_number(one.card.architecture.n_parameters),
+        "licence": format_fact(one.card.licence.weights),
         "is_licensed": not isinstance(one.card.licence.weights, Missing),
     }
 
@@ -349,21 +355,21 @@ def _beside_words(beside: Sequence[Beside]) -> list[str]:
     """Encoders without a rank, the first ones by why."""
     lines = []
     for why in sorted({one.why for one in beside}):
-        some = [f"{one.card.id} ({points(one.expected.error)} %)" for one in beside if one.why == why]
-        lines.append(f"Without a rank, {why}: {listed(some, _N_BESIDE)}.")
+        some = [f"{one.card.id} ({format_points(one.expected.error)} %)" for one in beside if one.why == why]
+        lines.append(f"Without a rank, {why}: {format_list(some, _N_BESIDE)}.")
     return lines
 
 
-def _figure(ranked: Sequence[Ranked], contents: Contents) -> tuple[Markup, list[tuple[str, str, str, str]]]:
+def _figure(ranked: Sequence[RankedEncoder], contents: Contents) -> tuple[Markup, list[tuple[str, str, str, str]]]:
     """The plot of error against parameters; id, page, size and error of those on the front, smallest first."""
-    groups = on_front(ranked, lambda card: card.architecture.n_parameters)
+    groups = find_front_groups(ranked, lambda card: card.architecture.n_parameters)
     marks = []
     for one, group in zip(ranked, groups, strict=True):
         low, high = one.expected.interval if group == 1 else (None, None)
         marks.append(
-            Point(
+            PlotPoint(
                 id=one.card.id,
-                href=encoder_page(contents.entries[one.card.id]),
+                href=get_encoder_page(contents.entries[one.card.id]),
                 x=float(one.card.architecture.n_parameters),
                 y=one.expected.error,
                 low=low,
@@ -373,14 +379,14 @@ def _figure(ranked: Sequence[Ranked], contents: Contents) -> tuple[Markup, list[
             )
         )
     front = sorted((one for one in marks if one.group == 1), key=lambda one: one.x)
-    drawing = scatter(
+    drawing = draw_scatter(
         marks,
         Axis("parameters", "log", "count"),
         Axis("expected error, %", "log", "percent", "low"),
-        title=f"ImageNet-1K: expected error with {labels_in_words(START)} against parameters",
+        title=f"ImageNet-1K: expected error with {describe_labels(START)} against parameters",
         description=f"{len(front)} of {len(marks)} encoders are on the front.",
         groups=FRONT_GROUPS,
         front=True,
         by_fill=True,
     )
-    return drawing, [(one.id, one.href, short_number(one.x), points(one.y)) for one in front]
+    return drawing, [(one.id, one.href, format_short_number(one.x), format_points(one.y)) for one in front]

@@ -15,19 +15,28 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..cards.gates import access_words
-from ..cards.licences import commercial_words, plain_words
-from ..cards.schema import COLUMNS, Missing, fact_text
-from ..results.evidence import datasets, title_of
-from ..results.facts import FACTS, REPORTED, Fact, Subject, points, protocol_marks, reported_mark, short_number
+from ..cards.gated_access import describe_access
+from ..cards.licences import describe_commercial_use, describe_licence
+from ..cards.schema import COLUMNS, Missing, format_fact
+from ..results.evidence import get_origin_title, list_datasets
+from ..results.facts import (
+    FACTS,
+    REPORTED,
+    Fact,
+    Subject,
+    format_points,
+    format_short_number,
+    mark_protocols,
+    mark_reported,
+)
 from ..results.reported_values import PROTOCOLS
-from ..results.values import IMAGENET, SETTINGS, SeedMean, generation_of
+from ..results.values import IMAGENET, SETTINGS, SeedMean, split_generation
 from ..results.vocabulary import METRICS
-from .contents import Contents, Entry, public
-from .dataset_pages import by_protocol, said
-from .drawing import MARKS, Scale, element, grid, swatch
-from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
-from .rendering import File, Renderer, encoder_page
+from .contents import Contents, SiteEntry, remove_private
+from .dataset_pages import format_reported_numbers, group_by_protocol
+from .drawing import MARKS, Scale, build_element, draw_grid, draw_swatch
+from .encoder_figures import LEFT, RIGHT, Colour, ErrorPart, draw_bar
+from .rendering import File, SiteRenderer, get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -192,16 +201,16 @@ class Line:
         return self.section == "others"
 
 
-def lines(entries: Sequence[Entry]) -> list[Line]:
+def list_lines(entries: Sequence[SiteEntry]) -> list[Line]:
     """Every line, by section."""
-    marks = protocol_marks(entry.subject.measured for entry in entries)
+    marks = mark_protocols(entry.subject.measured for entry in entries)
     found = [_of_fact(fact, entries, marks) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
     found += [*_of_words(entries), *_elsewhere(entries), *_others(entries)]
     places = list(SECTIONS)
     return sorted(found, key=lambda line: places.index(line.section))
 
 
-def _of_fact(fact: Fact, entries: Sequence[Entry], marks: Mapping[str, str]) -> Line:
+def _of_fact(fact: Fact, entries: Sequence[SiteEntry], marks: Mapping[str, str]) -> Line:
     section = _section(fact)
     best = _LOW if fact.is_risk or fact.name in _CHEAPER else ""
     colour = _BARS.get(fact.name)
@@ -223,19 +232,19 @@ def _section(fact: Fact) -> str:
 
 
 def _fact_cell(fact: Fact, subject: Subject) -> Cell:
-    value = public(fact, subject)
+    value = remove_private(fact, subject)
     if isinstance(value, Missing):
         return Cell(value.value, is_missing=True)
     if fact.is_reported and not isinstance(value, str):
         one = next(one for name, one in subject.reported.items() if PROTOCOLS[name].column == fact.name)
-        return Cell(one.printed + reported_mark(one))
+        return Cell(one.printed + mark_reported(one))
     if isinstance(value, bool | str | tuple | list):
-        return Cell(fact_text(value))
+        return Cell(format_fact(value))
     if _section(fact) == "reported":
         return Cell(f"{value}{REPORTED}")
     if fact.name in _COUNTED:
-        return Cell(short_number(value), float(value))
-    return Cell(f"{value:g}" if isinstance(value, float) else fact_text(value), float(value))
+        return Cell(format_short_number(value), float(value))
+    return Cell(f"{value:g}" if isinstance(value, float) else format_fact(value), float(value))
 
 
 def _risk_cell(fact: Fact, subject: Subject, *, marks: Mapping[str, str]) -> Cell:
@@ -246,25 +255,25 @@ def _risk_cell(fact: Fact, subject: Subject, *, marks: Mapping[str, str]) -> Cel
         return Cell("not measured", is_missing=True)
     assumed = fact.name == "approx" and seen.approximation_is_assumed
     by = marks[seen.protocol(fact)]
-    text = points(value) + by + ASSUMED * assumed + WRONG * subject.is_wrong
+    text = format_points(value) + by + ASSUMED * assumed + WRONG * subject.is_wrong
     return Cell(text, float(value), contends=not (assumed or subject.is_wrong or by))
 
 
-def _of_words(entries: Sequence[Entry]) -> Iterator[Line]:
+def _of_words(entries: Sequence[SiteEntry]) -> Iterator[Line]:
     """Lines that are no column of listings."""
-    told: list[tuple[str, str, str, str, Callable[[Entry], str | Missing]]] = [
+    told: list[tuple[str, str, str, str, Callable[[SiteEntry], str | Missing]]] = [
         (
             "licence_words", "licence", "in plain words", "what that licence means; no legal advice: read its text",
-            lambda entry: _said(entry.card.licence.weights, plain_words),
+            lambda entry: _said(entry.card.licence.weights, describe_licence),
         ),
         (
             "commercial_words", "licence", "commercial use",
             "whether the licence of the weights allows it: yes, no, under conditions, unknown",
-            lambda entry: _said(entry.card.commercial_use, commercial_words),
+            lambda entry: _said(entry.card.commercial_use, describe_commercial_use),
         ),
         (
             "access_words", "licence", "who is given the weights", "and where to ask",
-            lambda entry: access_words(entry.card),
+            lambda entry: describe_access(entry.card),
         ),
         (
             "result_errata", "errors", "known faults",
@@ -281,7 +290,7 @@ def _said(value: Any, words: Callable[[Any], str]) -> str | Missing:
     return value if isinstance(value, Missing) else words(value)
 
 
-def _result_errata(entry: Entry) -> str:
+def _result_errata(entry: SiteEntry) -> str:
     known = entry.summary.errata if entry.summary is not None else ()
     return " ".join(f"{one.kind}: {one.reason}" for one in known) or "none"
 
@@ -298,7 +307,7 @@ _PROBE_METRICS = {
 _BY_LABELS = re.compile(r"train (?:-> val|(\S+(?:-shot|%)) -> val)")  # splits: all labels, a class, or a share
 
 
-def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
+def _elsewhere(entries: Sequence[SiteEntry]) -> Iterator[Line]:
     """Errors of probes and their components that are not of the published study, a line a quantity."""
     found: dict[tuple[str, ...], dict[str, SeedMean]] = {}
     for entry in entries:
@@ -315,9 +324,9 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
 
     def is_superseded(key: tuple[str, ...]) -> bool:
         """Whether all encoders of an older generation of a protocol are in the line of a newer one, too."""
-        stem, number = generation_of(key[3])
+        stem, number = split_generation(key[3])
         same = [other for other in found if (*other[:3], other[4]) == (*key[:3], key[4])]
-        of = {other: generation_of(other[3]) for other in same}
+        of = {other: split_generation(other[3]) for other in same}
         newer = [other for other in same if of[other][0] == stem and of[other][1] > number]
         return any(found[key].keys() <= found[other].keys() for other in newer)
 
@@ -330,29 +339,29 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
         yield Line("/".join(key), label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells)
 
 
-def _mean_cell(entry: Entry, mean: SeedMean | None) -> Cell:
+def _mean_cell(entry: SiteEntry, mean: SeedMean | None) -> Cell:
     if mean is None:
         return Cell("not measured", is_missing=True)
     reach = None if mean.low is None or mean.high is None else (mean.low, mean.high)
-    interval = "" if reach is None else f" ({points(reach[0])} to {points(reach[1])})"
-    return Cell(points(mean.value) + interval + ", yours" * (mean in entry.own_means), mean.value, reach=reach)
+    interval = "" if reach is None else f" ({format_points(reach[0])} to {format_points(reach[1])})"
+    return Cell(format_points(mean.value) + interval + ", yours" * (mean in entry.own_means), mean.value, reach=reach)
 
 
-def _others(entries: Sequence[Entry]) -> Iterator[Line]:
+def _others(entries: Sequence[SiteEntry]) -> Iterator[Line]:
     """What others measured: a line a data set, protocol and origin."""
     missing = Cell("not measured", is_missing=True)
     found: dict[tuple[str, str, str], dict[int, Cell]] = {}
     for place, entry in enumerate(entries):
-        for (protocol, origin), numbers in by_protocol(entry.reported).items():
+        for (protocol, origin), numbers in group_by_protocol(entry.reported).items():
             for dataset in dict.fromkeys(one.dataset for one in numbers):
-                text = said([one for one in numbers if one.dataset == dataset])
+                text = format_reported_numbers([one for one in numbers if one.dataset == dataset])
                 found.setdefault((dataset, protocol, origin), {})[place] = Cell(text)
-    order = list(datasets())
+    order = list(list_datasets())
     for key in sorted(found, key=lambda key: (order.index(key[0]) if key[0] in order else len(order), key)):
         dataset, protocol, origin = key
-        title = datasets()[dataset].title if dataset in order else f"mean of {dataset}"
+        title = list_datasets()[dataset].title if dataset in order else f"mean of {dataset}"
         cells = tuple(found[key].get(place, missing) for place in range(len(entries)))
-        label = f"{title}: {PROTOCOLS[protocol].short} ({title_of(origin)})"
+        label = f"{title}: {PROTOCOLS[protocol].short} ({get_origin_title(origin)})"
         yield Line("/".join(key), label, "", "", "others", "", None, cells)
 
 
@@ -368,7 +377,7 @@ def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
     return len({cell.text for cell in chosen}) > 1
 
 
-def best_of(line: Line, chosen: Sequence[Cell]) -> list[str]:
+def mark_lowest(line: Line, chosen: Sequence[Cell]) -> list[str]:
     """The mark of each cell: "lowest", with ties, or "".
 
     Cells tie that show the same number, or whose interval overlaps that of the best one. No cell is marked if all tie.
@@ -388,11 +397,11 @@ def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None)
     return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
 
 
-def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
+def compute_line_differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
     """Each measured number minus the first encoder's, "" where one of them is missing, assumed or wrong.
 
     >>> cells = [Cell("24.6", 24.56), Cell("34.0", 33.96), Cell("not measured", is_missing=True)]
-    >>> differences(Line("a", "a", "", "", "errors", "lowest", None, ()), cells)
+    >>> compute_line_differences(Line("a", "a", "", "", "errors", "lowest", None, ()), cells)
     ['', '+9.4', '']
     """
     first = chosen[0]
@@ -400,7 +409,7 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
         return [""] * len(chosen)
     found = [""]
     for cell in chosen[1:]:
-        text = "" if cell.value is None or not cell.contends else points(cell.value - first.value)
+        text = "" if cell.value is None or not cell.contends else format_points(cell.value - first.value)
         found.append(text if not text or text.startswith(("-", "0.0")) else f"+{text}")
     return found
 
@@ -413,14 +422,14 @@ _WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 330.0, 48.0, 272.0, 52.0
 class _Frame:
     """Where errors and labels are in the figure, for all encoders."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[SiteEntry]) -> None:
         errors = [error for entry in entries if entry.right is not None for error in entry.right.errors.values()]
         labels = [setting.n_labels for setting in SETTINGS]
         low, high = (min(errors), max(errors)) if errors else (0.0, 100.0)
         self.across = Scale(min(labels) / 1.3, max(labels) * 1.3, _SIDE, _WIDTH - 12, "log")
         self.up = Scale(max(0.0, low - 5), min(100.0, high + 5), _FLOOR, _TOP)
 
-    def places(self, entry: Entry) -> list[str]:
+    def places(self, entry: SiteEntry) -> list[str]:
         """The points of an encoder's errors, in the order of labels; those to leave out are not drawn."""
         if entry.right is None:
             return []
@@ -428,28 +437,30 @@ class _Frame:
         return [f"{self.across(n):.1f},{self.up(error):.1f}" for n, error in sorted(known)]
 
 
-def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
+def _curves(frame: _Frame, chosen: Sequence[SiteEntry]) -> Markup:
     """Errors against labels of the chosen encoders; the script gives the six curves other points."""
-    drawn = grid(frame.across, frame.up, 4)
+    drawn = draw_grid(frame.across, frame.up, 4)
     middle = (_SIDE + _WIDTH) / 2
-    drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
-    drawn.append(element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
+    drawn.append(
+        build_element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K")
+    )
+    drawn.append(build_element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
     for place in range(MOST):
         found = frame.places(chosen[place]) if place < len(chosen) else []
         mark = MARKS[place]
-        line = element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None})
-        dots = element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None})
-        drawn.append(element("g", {"class": "curve", "data-mark": mark}, line, dots))
+        line = build_element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None})
+        dots = build_element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None})
+        drawn.append(build_element("g", {"class": "curve", "data-mark": mark}, line, dots))
     attributes: dict[str, object] = {"viewBox": f"0 0 {_WIDTH:g} {_HEIGHT:g}", "role": "img"}
-    return element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
+    return build_element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
 
 
 # --- the page ---
 
 
-def picked(contents: Contents) -> tuple[list[Entry], str]:
+def pick_first_encoders(contents: Contents) -> tuple[list[SiteEntry], str]:
     """The encoders that the page shows before anybody has chosen, and how they were chosen."""
-    best: dict[str, tuple[float, Entry]] = {}
+    best: dict[str, tuple[float, SiteEntry]] = {}
     for entry in contents.entries.values():
         errors, mode = {} if entry.right is None else entry.right.errors, entry.card.objective.mode
         if len(errors) == len(SETTINGS) and not isinstance(mode, Missing):
@@ -462,8 +473,8 @@ def picked(contents: Contents) -> tuple[list[Entry], str]:
     return chosen, f"the first {len(chosen)} of the site"
 
 
-def shown_sections(
-    made: Sequence[Line], entries: Sequence[Entry], chosen: Sequence[Entry]
+def iterate_shown_sections(
+    made: Sequence[Line], entries: Sequence[SiteEntry], chosen: Sequence[SiteEntry]
 ) -> Iterator[Mapping[str, Any]]:
     """What the table of the page says of the chosen encoders, by section."""
     places = [entries.index(entry) for entry in chosen]
@@ -473,16 +484,18 @@ def shown_sections(
             cells = [line.cells[place] for place in places]
             if line.section != key or not is_shown(line, cells):
                 continue
-            marks, less = best_of(line, cells), differences(line, cells)
+            marks, less = mark_lowest(line, cells), compute_line_differences(line, cells)
             colour = line.colour
-            bars = [bar(Part(colour, one.value)) if colour and one.value is not None else None for one in cells]
+            bars = [
+                draw_bar(ErrorPart(colour, one.value)) if colour and one.value is not None else None for one in cells
+            ]
             rows.append({"line": line, "cells": list(zip(cells, marks, less, bars, strict=True))})
         if rows:
             yield {"section": section, "rows": rows}
 
 
-def script_data(
-    made: Sequence[Line], entries: Sequence[Entry], frame: _Frame, chosen: Sequence[Entry]
+def build_script_data(
+    made: Sequence[Line], entries: Sequence[SiteEntry], frame: _Frame, chosen: Sequence[SiteEntry]
 ) -> dict[str, Any]:
     """Everything for the script: lines as columns, whose texts are listed once."""
     shared: list[Any] = []
@@ -529,14 +542,14 @@ def _runs(values: Sequence[int]) -> list[int]:
     return found
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, and its data as a script."""
     entries = list(contents.entries.values())
-    made, frame = lines(entries), _Frame(entries)
-    chosen, how = picked(contents)
-    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame, chosen))
+    made, frame = list_lines(entries), _Frame(entries)
+    chosen, how = pick_first_encoders(contents)
+    data = renderer.data("facts.js", "FACTS", build_script_data(made, entries, frame, chosen))
     templates = [
-        (f"{colour}{'-cut' * (value > 0)}", bar(Part(colour, value)))
+        (f"{colour}{'-cut' * (value > 0)}", draw_bar(ErrorPart(colour, value)))
         for colour in dict.fromkeys(_BARS.values())
         for value in (0.0, RIGHT + 1)
     ]
@@ -547,15 +560,15 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         kind="compare",
         scripts=(data,),
         chosen=[
-            (entry, encoder_page(entry), swatch(place), bool(frame.places(entry)))
+            (entry, get_encoder_page(entry), draw_swatch(place), bool(frame.places(entry)))
             for place, entry in enumerate(chosen, start=1)
         ],
         how=how,
         most=MOST,
         n_encoders=len(entries),
-        sections=list(shown_sections(made, entries, chosen)),
+        sections=list(iterate_shown_sections(made, entries, chosen)),
         curves=_curves(frame, chosen),
         is_drawn=any(map(frame.places, chosen)),
         templates=templates,
-        swatches=[swatch(place) for place in range(1, MOST + 1)],
+        swatches=[draw_swatch(place) for place in range(1, MOST + 1)],
     )

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Any
 
-from ..cards.catalogue import catalogue
-from ..cards.costs import Cost, cost_of, shipped_costs
+from ..cards.catalogue import load_catalogue
+from ..cards.costs import Cost, find_cost, load_shipped_costs
 from ..cards.representations import MARK
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError
-from ..files import shipped_only
+from ..files import use_shipped_only
 from ..results.derived import seed_means, summaries
-from ..results.facts import Fact, Subject, subjects
+from ..results.facts import Fact, Subject, list_subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SeedMean, Summary
 from ..results.wording import PROBE
-from ..weights.places import portable, shown
+from ..weights.locations import format_location, format_portable_location
 
 TITLE = "SSL Zoo"
 N_GROUPS = 8  # colours and shapes that a plot has
@@ -33,7 +33,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SiteEntry:
     """One encoder of the site."""
 
     file: str  # stem of its page and its badge: encoders/FILE.html, badges/FILE.svg
@@ -86,7 +86,7 @@ class Contents:
     """Everything that a site shows."""
 
     title: str
-    entries: dict[str, Entry]  # by id, in the order of the catalogue
+    entries: dict[str, SiteEntry]  # by id, in the order of the catalogue
     with_mine: bool
     only: tuple[str, ...]  # patterns that chose the encoders; () for all
     with_studies: bool = True  # False leaves out the folder studies/, whose first run takes minutes
@@ -94,7 +94,7 @@ class Contents:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What pages read of cards and results in the block is what the site shows: the user's too, or shipped ones."""
-        with nullcontext() if self.with_mine else shipped_only():
+        with nullcontext() if self.with_mine else use_shipped_only():
             yield
 
 
@@ -104,14 +104,14 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
     ``only`` has ids and globs, without regard to case; all encoders if empty. ``with_mine`` adds the encoders and
     measurements of the user's folder, which are marked.
     """
-    with shipped_only():
-        shipped = set(catalogue().with_unlisted)
-    with nullcontext() if with_mine else shipped_only():
+    with use_shipped_only():
+        shipped = set(load_catalogue().with_unlisted)
+    with nullcontext() if with_mine else use_shipped_only():
         found = _entries(only, shipped)
     return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
 
 
-def coloured_modes(contents: Contents) -> list[str]:
+def rank_training_modes(contents: Contents) -> list[str]:
     """Training modes with a colour of their own, by their share of what is measured and of what is reported."""
     entries = contents.entries.values()
     measured = Counter(entry.mode for entry in entries if entry.right is not None)
@@ -124,18 +124,20 @@ def coloured_modes(contents: Contents) -> list[str]:
     return sorted(shares, key=lambda mode: (-shares[mode], mode))[: N_GROUPS - 1]
 
 
-def public(fact: Fact, subject: Subject) -> Any:
+def remove_private(fact: Fact, subject: Subject) -> Any:
     """A fact without what is private: keys in the address of a release, paths of this machine."""
     value = fact.of(subject)
-    return shown(portable(value)) if fact.name == "where" and isinstance(value, str) else value
+    return (
+        format_location(format_portable_location(value)) if fact.name == "where" and isinstance(value, str) else value
+    )
 
 
-def _entries(only: Sequence[str], shipped: Collection[str]) -> list[Entry]:
-    cards = catalogue()
+def _entries(only: Sequence[str], shipped: Collection[str]) -> list[SiteEntry]:
+    cards = load_catalogue()
     features = dict.fromkeys(mean.encoder for mean in seed_means() if MARK in mean.encoder)  # which no catalogue lists
     everyone = [*cards.with_unlisted, *features]
     ids = _chosen(only, [one for one in everyone if cards.lists(one)], everyone)
-    with shipped_only():
+    with use_shipped_only():
         shipped_means = set(seed_means(ids))
     means: defaultdict[str, list[SeedMean]] = defaultdict(list)
     for mean in seed_means(ids):
@@ -147,20 +149,20 @@ def _entries(only: Sequence[str], shipped: Collection[str]) -> list[Entry]:
         mean.dataset for some in means.values() for mean in some if mean.metric == PROBE and mean.dataset != IMAGENET
     )
     elsewhere = {dataset: summaries(exclude_wrong=True, dataset=dataset, encoders=ids) for dataset in probed}
-    costs = shipped_costs()
-    files = file_names(ids)
+    costs = load_shipped_costs()
+    files = build_file_names(ids)
     return [
-        Entry(
+        SiteEntry(
             file=files[subject.id],
             subject=subject,
             means=tuple(means[subject.id]),
             own_means=frozenset(mean for mean in means[subject.id] if mean not in shipped_means),
             reported=tuple(reported[subject.id]),
-            cost=costs.get(subject.id) or cost_of(subject.card),
+            cost=costs.get(subject.id) or find_cost(subject.card),
             is_mine=subject.id not in shipped,
             elsewhere={dataset: some[subject.id] for dataset, some in elsewhere.items() if subject.id in some},
         )
-        for subject in subjects(ids, with_risks=True, exclude_wrong=True)
+        for subject in list_subjects(ids, with_risks=True, exclude_wrong=True)
     ]
 
 
@@ -182,10 +184,10 @@ def _chosen(patterns: Sequence[str], listed: Sequence[str], everyone: Sequence[s
     return [one for one in everyone if one in found]
 
 
-def file_names(ids: Iterable[str]) -> dict[str, str]:
+def build_file_names(ids: Iterable[str]) -> dict[str, str]:
     """Names of files for ids, safe on every file system and in every address, and distinct without regard to case.
 
-    >>> file_names(["dino_vitS16", "mine@layer=avg+cls"])
+    >>> build_file_names(["dino_vitS16", "mine@layer=avg+cls"])
     {'dino_vitS16': 'dino_vitS16', 'mine@layer=avg+cls': 'mine-layer-avg-cls-a064e9'}
     """
     ids = list(ids)

@@ -16,27 +16,27 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ..cards.costs import BATCH_SIZE, Cost, memory_bytes
-from ..cards.licences import LICENCES, licence_ids
-from ..cards.representations import own_id
-from ..cards.schema import COLUMNS, NOT_RECORDED, Column, Kind, Missing, fact_text
-from ..evaluation.curves.recipe import TASKS, Recipe, base_protocol, recipe_dict
+from ..cards.costs import BATCH_SIZE, Cost, estimate_memory
+from ..cards.licences import LICENCES, parse_licence_ids
+from ..cards.representations import get_base_id
+from ..cards.schema import COLUMNS, NOT_RECORDED, Column, Kind, Missing, format_fact
+from ..evaluation.curves.recipe import TASKS, Recipe, describe_recipe, format_base_protocol
 from ..evaluation.label_free.catalogue import MEANINGS, SAMPLES_OF
 from ..evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
 from ..evaluation.protocols import PROTOCOLS as PROBES
-from ..files import plain_cell, shipped_only
+from ..files import escape_csv_cell, use_shipped_only
 from ..results import reported_values
 from ..results.derived import summaries
 from ..results.facts import FACTS
-from ..results.printed import PrintedCheckpoint, PrintedNumber, clid_checkpoints, published_label_free
+from ..results.paper_tables import PrintedCheckpoint, PrintedNumber, read_clid_checkpoints, read_printed_label_free
 from ..results.reported import reported_numbers
 from ..results.rows import errata, read_rows
-from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, published_rows
-from ..results.values import SETTINGS, ResultErratum, Row, key_of
+from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, build_published_rows
+from ..results.values import SETTINGS, ResultErratum, Row, get_row_key
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
-from .contents import Contents, public
-from .dataset_pages import dataset_page, measured_sets
-from .rendering import File, Renderer, encoder_page
+from .contents import Contents, remove_private
+from .dataset_pages import find_measured_sets, get_dataset_page
+from .rendering import File, SiteRenderer, get_encoder_page
 
 T = TypeVar("T")
 REASONS = tuple(reason.value for reason in Missing)
@@ -59,7 +59,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """One table."""
 
     name: str  # of its files, without suffix
@@ -91,13 +91,13 @@ class Printed(float):
         return self.text
 
 
-def csv_bytes(table: Table) -> bytes:
+def write_csv_bytes(table: DataTable) -> bytes:
     """A header and a line a row, in UTF-8; a fact without a value is its reason, lists are joined by semicolons.
 
     >>> from zoo.cards.schema import NOT_PUBLISHED
     >>> fields = (Field("a", "number", ""), Field("b", "list", ""), Field("c", "true or false", ""))
     >>> rows = ((Printed("1.50"), ("x", "y"), True), (NOT_PUBLISHED, (), None))
-    >>> print(csv_bytes(Table("t", "", fields, rows)).decode())
+    >>> print(write_csv_bytes(DataTable("t", "", fields, rows)).decode())
     a,b,c
     1.50,x; y,true
     not published,,
@@ -106,7 +106,7 @@ def csv_bytes(table: Table) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([one.name for one in table.columns])
-    writer.writerows([[plain_cell(_cell(cell)) for cell in row] for row in table.rows])
+    writer.writerows([[escape_csv_cell(_cell(cell)) for cell in row] for row in table.rows])
     return text.getvalue().encode()
 
 
@@ -122,7 +122,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def json_bytes(table: Table) -> bytes:
+def write_json_bytes(table: DataTable) -> bytes:
     """An object with the name and the columns, each with its distinct values and which of them every row has.
 
     The first values are null, one a reason in ``missing``. Most cells are like others, so that rows would be thrice it.
@@ -156,11 +156,11 @@ _LOWER = "lower is better"
 _ERRATA = "numbers of the table result_errata that speak of this encoder"
 
 
-def tables(contents: Contents) -> list[Table]:
+def build_data_tables(contents: Contents) -> list[DataTable]:
     """Every table, of the encoders of the site and what was measured of them; the vocabularies last."""
     with contents.reading():
         known = {one: number for number, one in enumerate(errata(), start=1)}
-        rows = [row for row in read_rows(with_unlisted=True) if own_id(row.encoder) in contents.entries]
+        rows = [row for row in read_rows(with_unlisted=True) if get_base_id(row.encoder) in contents.entries]
         return [
             _encoders(contents),
             _risks(contents, known),
@@ -181,33 +181,33 @@ def tables(contents: Contents) -> list[Table]:
 
 def _shipped(read: Callable[[], T]) -> T:
     """What is read without the user's folder."""
-    with shipped_only():
+    with use_shipped_only():
         return read()
 
 
-def direction(lower_is_better: bool | None) -> str:
+def describe_better(lower_is_better: bool | None) -> str:
     """Which direction is better, in words."""
     return {True: _LOWER, False: "higher is better", None: "neither direction is better"}[lower_is_better]
 
 
-def _encoders(contents: Contents) -> Table:
+def _encoders(contents: Contents) -> DataTable:
     columns = [
         Field(one.name, one.kind, one.meaning + f"; {_LOWER}" * one.is_risk, one.unit.partition(",")[0])
         for one in FACTS.values()
     ]
     columns += [Field("page", "text", "its page, from the folder of the site"), _MINE]
     rows = tuple(
-        (*(public(fact, entry.subject) for fact in FACTS.values()), encoder_page(entry), entry.is_mine)
+        (*(remove_private(fact, entry.subject) for fact in FACTS.values()), get_encoder_page(entry), entry.is_mine)
         for entry in contents.entries.values()
     )
     what = (
         "One row an encoder: the facts of its card, its errors and their components on ImageNet-1K without those that "
         "an erratum says to leave out, and reported accuracies."
     )
-    return Table("encoders", what, tuple(columns), rows)
+    return DataTable("encoders", what, tuple(columns), rows)
 
 
-def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
+def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> DataTable:
     components = ("approx", "usability", "approx_plus_usability", "probe_gen", "enc_gen")
     columns = [_ID]
     columns += [Field(_name(s.column), "number", f"{FACTS[s.column].meaning}; {_LOWER}", "percent") for s in SETTINGS]
@@ -243,7 +243,7 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
         "error with all labels, which add up to it. Where only the sum of approximation and usability is known, both "
         "are missing."
     )
-    return Table("risks", what, tuple(columns), tuple(rows))
+    return DataTable("risks", what, tuple(columns), tuple(rows))
 
 
 def _name(column: str) -> str:
@@ -268,14 +268,14 @@ _OF_ROWS = {  # column -> kind, meaning, unit, why it is empty
 }  # fmt: skip
 
 
-def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErratum, int]) -> Table:
+def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErratum, int]) -> DataTable:
     columns = [Field(name, *about) for name, about in _OF_ROWS.items()]  # type: ignore[arg-type]
     columns += [
         _WRONG,
         Field("errata", "text", f"{_ERRATA} and metric", empty="none does"),
         _MINE,
     ]
-    shipped = set(map(key_of, _shipped(partial(read_rows, with_unlisted=True))))
+    shipped = set(map(get_row_key, _shipped(partial(read_rows, with_unlisted=True))))
     made = []
     for row in rows:
         about = [one for one in known if one.encoder != "*" and one.covers(row.encoder, row.metric)]
@@ -284,14 +284,14 @@ def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErrat
                 *(_of_row(row, name) for name in Row._fields),
                 any(one.exclude for one in known if one.covers(row.encoder, row.metric)),
                 _JOINED.join(str(known[one]) for one in about) or None,
-                key_of(row) not in shipped,
+                get_row_key(row) not in shipped,
             )
         )
     what = (
         "One row a measurement, as the files of results/ have it. Errors and most metrics are by different protocols "
         "and on different data sets: compare within one of each."
     )
-    return Table("results", what, tuple(columns), tuple(made))
+    return DataTable("results", what, tuple(columns), tuple(made))
 
 
 def _of_row(row: Row, name: str) -> Any:
@@ -313,7 +313,7 @@ _DERIVED = {  # columns of the study's table that it derived from others: kind, 
 }
 
 
-def _study(contents: Contents) -> Iterator[Table]:
+def _study(contents: Contents) -> Iterator[DataTable]:
     """The wide table of the study, corrected and as it was published."""
     few_shot = SETTINGS[-1].column  # measured for the encoders of the published table and no others
     by_name = {column.name: column for column in COLUMNS}
@@ -321,7 +321,7 @@ def _study(contents: Contents) -> Iterator[Table]:
         layout = LAYOUT if as_published else EXTENDED_LAYOUT
         rows = tuple(
             (encoder, *(cells[name] for _, name in layout))
-            for encoder, cells in published_rows(as_published=as_published, exclude_wrong=False).items()
+            for encoder, cells in build_published_rows(as_published=as_published, exclude_wrong=False).items()
             if encoder in contents.entries and not isinstance(cells[few_shot], Missing)
         )
         fields_ = tuple(_study_field(section, name, by_name, clipped=as_published) for section, name in layout)
@@ -331,14 +331,16 @@ def _study(contents: Contents) -> Iterator[Table]:
             "features; zoo.results.tables.results_df() has the same. "
             + (published if as_published else "Facts are corrected and components signed.")
         )
-        yield Table("study_as_published" if as_published else "study", what, (_ID, *fields_), rows)
+        yield DataTable("study_as_published" if as_published else "study", what, (_ID, *fields_), rows)
 
 
 def _study_field(section: str, name: str, by_name: Mapping[str, Column], *, clipped: bool) -> Field:
     if name in STATISTICS:
         metric, split = STATISTICS[name]
         meaning = f"{METRICS[metric].meaning}: {metric}, of {SPLITS[split].meaning}"
-        return Field(name, "number", f"{meaning}; {direction(METRICS[metric].lower_is_better)}", METRICS[metric].unit)
+        return Field(
+            name, "number", f"{meaning}; {describe_better(METRICS[metric].lower_is_better)}", METRICS[metric].unit
+        )
     if name in _DERIVED:
         kind, meaning = _DERIVED[name]
         return Field(name, kind, meaning)  # type: ignore[arg-type]
@@ -376,7 +378,7 @@ _OF_REPORTED = {  # column -> kind, meaning, why it is empty
 }  # fmt: skip
 
 
-def _reported(contents: Contents) -> Table:
+def _reported(contents: Contents) -> DataTable:
     columns = [
         Field(name, kind, meaning, "see the column unit" if kind == "number" else "", *empty)  # type: ignore[arg-type]
         for name, (kind, meaning, *empty) in _OF_REPORTED.items()
@@ -394,14 +396,14 @@ def _reported(contents: Contents) -> Table:
         "One row a reported number of an encoder, by a recipe of its own. None was measured by a "
         "protocol of the zoo, and two of one protocol need not be comparable."
     )
-    return Table("reported", what, (*columns, _MINE), rows)
+    return DataTable("reported", what, (*columns, _MINE), rows)
 
 
 def _of_text(value: Any) -> Any:
     return None if value == "" else value
 
 
-def _datasets(contents: Contents) -> Table:
+def _datasets(contents: Contents) -> DataTable:
     columns = (
         Field("dataset", "text", "its id, as the table reported has it"),
         Field("title", "text", "its name"),
@@ -416,11 +418,11 @@ def _datasets(contents: Contents) -> Table:
     rows = tuple(
         (
             name, one.dataset.title, one.dataset.domain, one.dataset.n_classes, one.dataset.n_images,
-            one.dataset.metric, one.dataset.in_pretraining, one.n_encoders, dataset_page(name),
+            one.dataset.metric, one.dataset.in_pretraining, one.n_encoders, get_dataset_page(name),
         )
-        for name, one in measured_sets(contents).items()
+        for name, one in find_measured_sets(contents).items()
     )  # fmt: skip
-    return Table("datasets", "One row a data set or task on which others measured encoders.", columns, rows)
+    return DataTable("datasets", "One row a data set or task on which others measured encoders.", columns, rows)
 
 
 _OF_COSTS = {  # field of Cost -> kind, meaning, unit
@@ -436,7 +438,7 @@ _OF_COSTS = {  # field of Cost -> kind, meaning, unit
 }  # fmt: skip
 
 
-def _costs(contents: Contents) -> Table:
+def _costs(contents: Contents) -> DataTable:
     columns = [Field(name, *about) for name, about in _OF_COSTS.items()]  # type: ignore[arg-type]
     columns += [
         Field(f"memory_{name}_bytes", "whole number", f"of {words}, for batches of {BATCH_SIZE}", "bytes")
@@ -447,15 +449,15 @@ def _costs(contents: Contents) -> Table:
         if (cost := entry.cost) is None:
             rows.append((entry.id, *[NOT_RECORDED] * len(columns)))
         else:
-            memory = [memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")]
+            memory = [estimate_memory(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")]
             rows.append((entry.id, *(getattr(cost, one.name) for one in fields(Cost)), *memory))
     what = (
         "One row an encoder: what one forward pass takes in float32, computed from its network at its own image size."
     )
-    return Table("costs", what, (_ID, *columns), tuple(rows))
+    return DataTable("costs", what, (_ID, *columns), tuple(rows))
 
 
-def _card_errata(contents: Contents) -> Table:
+def _card_errata(contents: Contents) -> DataTable:
     columns = (
         _ID,
         Field("field", "text", "dotted name of the fact, or of a whole part of the card"),
@@ -467,13 +469,13 @@ def _card_errata(contents: Contents) -> Table:
     for entry in contents.entries.values():
         for one in entry.card.errata:
             right = entry.card.fact(one.field)
-            corrected = None if is_dataclass(right) else fact_text(right)
-            rows.append((entry.id, one.field, fact_text(one.published), corrected, one.reason))
+            corrected = None if is_dataclass(right) else format_fact(right)
+            rows.append((entry.id, one.field, format_fact(one.published), corrected, one.reason))
     what = "One row a published fact that is wrong; the table encoders has the corrected one."
-    return Table("card_errata", what, columns, tuple(rows))
+    return DataTable("card_errata", what, columns, tuple(rows))
 
 
-def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows: Sequence[Row]) -> Table:
+def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows: Sequence[Row]) -> DataTable:
     columns = (
         Field("number", "whole number", "of the erratum, to which the column errata of other tables refers"),
         Field("encoder", "text", "id of the encoder, or * for all"),
@@ -487,14 +489,14 @@ def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows:
     shipped = _shipped(errata)
     made = []
     for one, number in known.items():
-        if one.encoder == "*" or own_id(one.encoder) in contents.entries:
+        if one.encoder == "*" or get_base_id(one.encoder) in contents.entries:
             n_rows, is_mine = sum(one.covers(row.encoder, row.metric) for row in rows), one not in shipped
             made.append((number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows, is_mine))
     what = "One row a measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
-    return Table("result_errata", what, columns, tuple(made))
+    return DataTable("result_errata", what, columns, tuple(made))
 
 
-def _licences(contents: Contents) -> Table:
+def _licences(contents: Contents) -> DataTable:
     columns = (
         Field("licence", "text", "its SPDX id, or LicenseRef- and a name for a text that SPDX has no id for"),
         Field("commercial_use", "text", "yes, no, or conditions: for those who do what the text asks"),
@@ -503,12 +505,12 @@ def _licences(contents: Contents) -> Table:
         Field("n_encoders", "whole number", "encoders whose weights it is for, wholly or in part"),
     )
     stated = [entry.card.licence.weights for entry in contents.entries.values()]
-    n = Counter(one for text in stated if not isinstance(text, Missing) for one in set(licence_ids(text)))
+    n = Counter(one for text in stated if not isinstance(text, Missing) for one in set(parse_licence_ids(text)))
     rows = tuple((one.id, one.commercial_use, one.summary, one.url or None, n[one.id]) for one in LICENCES.values())
-    return Table("licences", "One row a licence of weights or code that a card names.", columns, rows)
+    return DataTable("licences", "One row a licence of weights or code that a card names.", columns, rows)
 
 
-def _metrics(rows: Iterable[Row]) -> Table:
+def _metrics(rows: Iterable[Row]) -> DataTable:
     columns = (
         Field("metric", "text", "its name"),
         Field("of", "text", "measured: of the table results; reported: of the table reported"),
@@ -528,10 +530,10 @@ def _metrics(rows: Iterable[Row]) -> Table:
     for other in reported_values.METRICS.values():
         better = words[not other.higher_is_better]
         made.append((other.name, "reported", " or ".join(other.units), better, other.meaning, None, None))
-    return Table("metrics", "One row a metric, of measurements and of reported numbers.", columns, tuple(made))
+    return DataTable("metrics", "One row a metric, of measurements and of reported numbers.", columns, tuple(made))
 
 
-def _splits(rows: Iterable[Row]) -> Table:
+def _splits(rows: Iterable[Row]) -> DataTable:
     columns = (
         Field("split", "text", "its name"),
         Field("n_train", "whole number", "labels of ImageNet-1K that a probe was trained on", "images", "no probe"),
@@ -544,7 +546,7 @@ def _splits(rows: Iterable[Row]) -> Table:
         "One row a split that has a name of its own; others have any number of labels, such as 'train 10-shot -> val', "
         "'train 0.5% -> val' and 'train 300 images -> val'."
     )
-    return Table("splits", what, columns, made)
+    return DataTable("splits", what, columns, made)
 
 
 _PUBLISHED = {
@@ -557,7 +559,7 @@ _PUBLISHED = {
 }
 
 
-def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
+def _protocols(contents: Contents, rows: Iterable[Row]) -> DataTable:
     columns = (
         Field("protocol", "text", "its name; behind it rows have in brackets what differs, as in (k=5)"),
         Field("of", "text", "measured: of the table results; reported: of the table reported"),
@@ -574,13 +576,15 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
         measured.append((name, MEANINGS[kind], {**SAMPLES_OF[kind], **options}))
     for task in TASKS.values():
         trained = f"encoder and {task.decoder}, trained by the {task.loss}, or a control"
-        measured.append((base_protocol(task), f"learning curve, {task.meaning}: {trained}", recipe_dict(Recipe())))
+        measured.append(
+            (format_base_protocol(task), f"learning curve, {task.meaning}: {trained}", describe_recipe(Recipe()))
+        )
     made: list[Sequence[Any]] = [
         (name, "measured", meaning, None if options is None else json.dumps(options, sort_keys=True), counted[name])
         for name, meaning, options in measured
     ]
     made += [(one.name, "reported", one.meaning, None, others[one.name]) for one in reported_values.PROTOCOLS.values()]
-    return Table("protocols", "One row a protocol.", columns, tuple(made))
+    return DataTable("protocols", "One row a protocol.", columns, tuple(made))
 
 
 _OF_PRINTED = {  # fields of PrintedNumber -> kind, meaning, unit, why it is empty
@@ -609,7 +613,7 @@ _OF_CHECKPOINTS = {
 }
 
 
-def _printed() -> Iterator[Table]:
+def _printed() -> Iterator[DataTable]:
     """What three papers print of label-free metrics; of no encoder of the zoo, so that they are in every site."""
     numbers = (
         "One row a number that the papers of RankMe, LiDAR and CLID print of how label-free metrics predict and select "
@@ -617,12 +621,14 @@ def _printed() -> Iterator[Table]:
     )
     checkpoints = "The 28 checkpoints behind the correlations of the CLID paper."
     about: list[tuple[str, str, Mapping[str, Any], Sequence[PrintedNumber | PrintedCheckpoint]]] = [
-        ("printed_label_free", numbers, _OF_PRINTED, published_label_free()),
-        ("printed_checkpoints", checkpoints, _OF_CHECKPOINTS, clid_checkpoints()),
+        ("printed_label_free", numbers, _OF_PRINTED, read_printed_label_free()),
+        ("printed_checkpoints", checkpoints, _OF_CHECKPOINTS, read_clid_checkpoints()),
     ]
     for name, what, described, records in about:
         columns = tuple(Field(key, *words) for key, words in described.items())
-        yield Table(name, what, columns, tuple(tuple(_of_printed(one, key) for key in described) for one in records))
+        yield DataTable(
+            name, what, columns, tuple(tuple(_of_printed(one, key) for key in described) for one in records)
+        )
 
 
 def _of_printed(one: PrintedNumber | PrintedCheckpoint, name: str) -> Any:
@@ -632,7 +638,7 @@ def _of_printed(one: PrintedNumber | PrintedCheckpoint, name: str) -> Any:
     return _of_text(value)
 
 
-def dictionary(made: Iterable[Table]) -> Table:
+def build_dictionary(made: Iterable[DataTable]) -> DataTable:
     """The columns of all tables as a table."""
     columns = (
         Field("table", "text", "its name"),
@@ -647,33 +653,33 @@ def dictionary(made: Iterable[Table]) -> Table:
         for table in made
         for one in table.columns
     )
-    return Table("dictionary", "One row a column of every other table.", columns, rows)
+    return DataTable("dictionary", "One row a column of every other table.", columns, rows)
 
 
 # --- the page and its files ------------------------------------------------------------------------------------------
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """Two files a table, and the page."""
-    found = tables(contents)
-    found.append(dictionary(found))
+    found = build_data_tables(contents)
+    found.append(build_dictionary(found))
     listed = []
     for table in found:
-        as_csv, as_json = csv_bytes(table), json_bytes(table)
+        as_csv, as_json = write_csv_bytes(table), write_json_bytes(table)
         yield File(f"{FOLDER}/{table.name}.csv", as_csv)
         yield File(f"{FOLDER}/{table.name}.json", as_json)
         columns = []
         for place, column in enumerate(table.columns):  # why cells have no value: "not published (12)"
             reasons = sorted(((-len(rows), reason) for reason, rows in table.missing(place).items()), key=itemgetter(0))
             columns.append((column, ", ".join(f"{reason} ({-n:,})" for n, reason in reasons)))
-        listed.append((table, columns, size(len(as_csv)), size(len(as_json))))
+        listed.append((table, columns, format_file_size(len(as_csv)), format_file_size(len(as_json))))
     yield renderer.page("data.html.jinja", PAGE, title="Data", kind="data", listed=listed, contents=contents)
 
 
-def size(n_bytes: int) -> str:
+def format_file_size(n_bytes: int) -> str:
     """A size of a file.
 
-    >>> size(812), size(38_595), size(1_867_326)
+    >>> format_file_size(812), format_file_size(38_595), format_file_size(1_867_326)
     ('1 kB', '39 kB', '1.9 MB')
     """
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(round(n_bytes / 1e3), 1)} kB"

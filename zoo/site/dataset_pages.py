@@ -14,29 +14,34 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ..cards.schema import fact_text
+from ..cards.schema import format_fact
 from ..results.evidence import (
     Dataset,
-    blocks,
-    contradictions,
-    dataset_id,
-    datasets,
-    origin_of,
-    origins,
-    setting_of,
-    title_of,
+    describe_origin_setting,
+    find_contradictions,
+    find_dataset_id,
+    find_origin,
+    get_origin_title,
+    group_numbers,
+    list_datasets,
+    read_evidence_origins,
 )
-from ..results.facts import DOUBTFUL, REPORTED, points, short_number
+from ..results.facts import DOUBTFUL, REPORTED, format_points, format_short_number
 from ..results.reported_values import METRICS, PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, Summary
-from ..results.wording import by_whom, how, interval_of_others, kind
-from ..weights.places import without_keys
-from .contents import OTHER, Contents, Entry, coloured_modes
-from .drawing import Axis, Fill, Point, element, scatter
+from ..results.wording import (
+    describe_measurer,
+    describe_protocol_details,
+    describe_protocol_kind,
+    format_reported_interval,
+)
+from ..weights.locations import strip_url_keys
+from .contents import OTHER, Contents, SiteEntry, rank_training_modes
+from .drawing import Axis, Fill, PlotPoint, build_element, draw_scatter
 from .encoder_facts import Text
-from .encoder_results import Table, make_table
-from .first_page import in_words
-from .rendering import File, Renderer
+from .encoder_results import ResultTable, make_table
+from .first_page import format_words
+from .rendering import File, SiteRenderer
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -47,26 +52,26 @@ FEWEST_DRAWN = 5
 """Encoders from which a protocol has a figure."""
 
 
-def dataset_page(dataset: str) -> str:
+def get_dataset_page(dataset: str) -> str:
     """Path of the page of a data set."""
     return f"{FOLDER}/{dataset}.html"
 
 
-def metric_words(metric: str) -> str:
+def describe_metric(metric: str) -> str:
     """A metric as a heading: ``top1_accuracy`` is just accuracy."""
     return metric.removeprefix("top1_").replace("_", " ").replace(" at ", "@")
 
 
-def by_protocol(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str], list[ReportedNumber]]:
+def group_by_protocol(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str], list[ReportedNumber]]:
     """Numbers of origins by protocol and origin; on each data set the main metric, the best first, then others."""
     found: dict[tuple[str, str], list[ReportedNumber]] = {}
-    for (origin, protocol, _), some in blocks(filter(origin_of, numbers)).items():
+    for (origin, protocol, _), some in group_numbers(filter(find_origin, numbers)).items():
         found.setdefault((protocol, origin), []).extend(some)
     return found
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredDataset:
     """Everything that is known of one data set."""
 
     dataset: Dataset
@@ -76,7 +81,7 @@ class Measured:
     @cached_property
     def groups(self) -> dict[tuple[str, str], list[ReportedNumber]]:
         """Numbers of origins, by protocol and origin."""
-        return by_protocol(self.numbers)
+        return group_by_protocol(self.numbers)
 
     @cached_property
     def n_encoders(self) -> int:
@@ -87,7 +92,9 @@ class Measured:
     def metric(self) -> str:
         """What is reported of it, with origins by their titles."""
         return re.sub(
-            "|".join(rf"\b{name}\b" for name in origins()), lambda found: title_of(found[0]), self.dataset.metric
+            "|".join(rf"\b{name}\b" for name in read_evidence_origins()),
+            lambda found: get_origin_title(found[0]),
+            self.dataset.metric,
         )
 
     @property
@@ -99,25 +106,25 @@ class Measured:
         return ", ".join(f"{name} ({len(encoders)})" for name, encoders in counts.items())
 
 
-def measured_sets(contents: Contents) -> dict[str, Measured]:
+def find_measured_sets(contents: Contents) -> dict[str, MeasuredDataset]:
     """The data sets on which encoders of a site were measured by others, by id."""
     numbers: defaultdict[str, list[ReportedNumber]] = defaultdict(list)
     here: defaultdict[str, dict[str, Summary]] = defaultdict(dict)
     for entry in contents.entries.values():
         for one in entry.reported:
-            numbers[dataset_id(one.dataset) or ""].append(one)
+            numbers[find_dataset_id(one.dataset) or ""].append(one)
         own = entry.elsewhere if entry.right is None else {IMAGENET: entry.right, **entry.elsewhere}
         for name, summary in own.items():
             if summary.errors:
-                here[dataset_id(name) or ""][entry.id] = summary
-    found = {name: Measured(one, numbers[name], here[name]) for name, one in datasets().items()}
+                here[find_dataset_id(name) or ""][entry.id] = summary
+    found = {name: MeasuredDataset(one, numbers[name], here[name]) for name, one in list_datasets().items()}
     return {name: one for name, one in found.items() if one.groups}
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The list, and a page a data set."""
-    known, pages = measured_sets(contents), _Pages(contents)
-    domains: dict[str, list[Measured]] = {}
+    known, pages = find_measured_sets(contents), _Pages(contents)
+    domains: dict[str, list[MeasuredDataset]] = {}
     for one in known.values():
         domains.setdefault(one.dataset.domain, []).append(one)
     yield renderer.page(
@@ -128,12 +135,12 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         domains=list(domains.items()),
         n_datasets=len(known),
         n_encoders=len({one.encoder for some in known.values() for both in some.groups.values() for one in both}),
-        origins=origins(),
+        origins=read_evidence_origins(),
     )
     for name, one in known.items():
         yield renderer.page(
             "dataset.html.jinja",
-            dataset_page(name),
+            get_dataset_page(name),
             title=one.dataset.title,
             kind="dataset",
             one=one,
@@ -144,37 +151,42 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         )
 
 
-def by_others(entry: Entry) -> dict[str, Any] | None:
+def tabulate_by_others(entry: SiteEntry) -> dict[str, Any] | None:
     """What others measured of an encoder, a row a data set and a column a protocol of an origin; None without any.
 
     ``heads`` are kind of protocol and origin; rows by domain have page or "", title and cells.
     """
-    columns = by_protocol(entry.reported)
-    titles = {name: (one.domain, dataset_page(name), one.title) for name, one in datasets().items()}
+    columns = group_by_protocol(entry.reported)
+    titles = {name: (one.domain, get_dataset_page(name), one.title) for name, one in list_datasets().items()}
     numbers: defaultdict[tuple[str, str, str], dict[tuple[str, str], list[ReportedNumber]]] = defaultdict(dict)
     for key, some in columns.items():
         for one in some:
-            row = titles.get(dataset_id(one.dataset) or "", ("means", "", f"mean of {one.dataset}"))
+            row = titles.get(find_dataset_id(one.dataset) or "", ("means", "", f"mean of {one.dataset}"))
             numbers[row].setdefault(key, []).append(one)
     domains_in_order = [*dict.fromkeys(domain for domain, _, _ in titles.values()), "means"]
     rows = sorted(numbers, key=lambda row: domains_in_order.index(row[0]))  # within a domain as origins have them
     domains = [
         (
             domain,
-            [(page, title, [said(numbers[_, page, title].get(key, ())) for key in columns]) for _, page, title in some],
+            [
+                (page, title, [format_reported_numbers(numbers[_, page, title].get(key, ())) for key in columns])
+                for _, page, title in some
+            ],
         )
         for domain, some in groupby(rows, key=lambda row: row[0])
     ]
-    heads = [(PROTOCOLS[protocol].short, title_of(origin)) for protocol, origin in columns]
+    heads = [(PROTOCOLS[protocol].short, get_origin_title(origin)) for protocol, origin in columns]
     n_datasets = sum(page != "" for _, page, _ in rows)
     return {"heads": heads, "domains": domains, "n_datasets": n_datasets} if rows else None
 
 
-def said(numbers: Sequence[ReportedNumber]) -> str:
+def format_reported_numbers(numbers: Sequence[ReportedNumber]) -> str:
     """Numbers of one encoder, data set and protocol, by its main metric; several where settings differ."""
     return ", ".join(
         dict.fromkeys(
-            points(one.value) + ("" if one.sd is None else f" ± {points(one.sd)}") + DOUBTFUL * bool(one.doubt)
+            format_points(one.value)
+            + ("" if one.sd is None else f" ± {format_points(one.sd)}")
+            + DOUBTFUL * bool(one.doubt)
             for one in numbers
             if one.metric == numbers[0].metric
         )
@@ -186,22 +198,22 @@ class _Pages:
 
     def __init__(self, contents: Contents) -> None:
         self.entries = contents.entries
-        self.modes = coloured_modes(contents)
+        self.modes = rank_training_modes(contents)
         self.others: dict[tuple[str, str, str], ReportedNumber] = {}  # encoder, data set, source -> what differs
-        for pair in contradictions(one for entry in self.entries.values() for one in entry.reported):
+        for pair in find_contradictions(one for entry in self.entries.values() for one in entry.reported):
             for one, other in (pair, pair[::-1]):
-                self.others[one.encoder, dataset_id(one.dataset) or "", one.source] = other
+                self.others[one.encoder, find_dataset_id(one.dataset) or "", one.source] = other
 
-    def group(self, measured: Measured, protocol: str, origin: str) -> dict[str, Any]:
+    def group(self, measured: MeasuredDataset, protocol: str, origin: str) -> dict[str, Any]:
         """The figure and the table of what one origin measured by one protocol."""
         numbers = measured.groups[protocol, origin]
-        about, words, title = origins()[origin], PROTOCOLS[protocol], title_of(origin)
+        about, words, title = read_evidence_origins()[origin], PROTOCOLS[protocol], get_origin_title(origin)
         metric = numbers[0].metric
         rows = sorted((one for one in numbers if one.metric == metric), key=lambda one: bool(one.doubt))
         more = {_key(one): one for one in numbers if one.metric != metric}
-        second = next((metric_words(one.metric) for one in more.values()), "")
+        second = next((describe_metric(one.metric) for one in more.values()), "")
         features, doubts = ({getattr(one, name) for one in rows} for name in ("features", "doubt"))
-        settings = {one: setting_of(one).split(", ") for one in rows}
+        settings = {one: describe_origin_setting(one).split(", ") for one in rows}
         shared = [part for part in settings[rows[0]] if part and all(part in some for some in settings.values())]
         repeats = {one.repeats for one in rows}
         notes = [words.meaning[0].upper() + words.meaning[1:], *shared]
@@ -214,15 +226,15 @@ class _Pages:
         if len(doubts) > 1:
             notes.append("doubtful numbers stand last and are not drawn")
         better = "higher" if METRICS[metric].higher_is_better else "lower"
-        caption = f"{'; '.join(notes)}. {metric_words(metric).capitalize()} in {rows[0].unit}, {better} is better."
+        caption = f"{'; '.join(notes)}. {describe_metric(metric).capitalize()} in {rows[0].unit}, {better} is better."
         if len(doubts) == 1 and doubts != {""}:
             caption += f" All are doubtful: {next(iter(doubts))}."
         made = [
             (
                 self._link(one.encoder),
-                points(one.value) + (DOUBTFUL if one.doubt else ""),
-                interval_of_others(one),
-                points(more[_key(one)].value) if _key(one) in more else "",
+                format_points(one.value) + (DOUBTFUL if one.doubt else ""),
+                format_reported_interval(one),
+                format_points(more[_key(one)].value) if _key(one) in more else "",
                 ", ".join(part for part in settings[one] if part not in shared),
                 (one.features or "as the card") if len(features) > 1 else "",
                 *self._facts(one.encoder),
@@ -231,8 +243,8 @@ class _Pages:
             for one in rows
         ]
         heads = (
-            "encoder", metric_words(metric), "sd or interval", second, "setting", "features", "parameters", "licence",
-            "remarks",
+            "encoder", describe_metric(metric), "sd or interval", second, "setting", "features", "parameters",
+            "licence", "remarks",
         )  # fmt: skip
         heading = f"{words.short[0].upper()}{words.short[1:]} ({title})"
         return {
@@ -260,16 +272,18 @@ class _Pages:
             x = float(entry.card.architecture.n_parameters)
             fill: Fill = "open" if entry.is_mine else "full"
             drawn.append(
-                Point(id=one.encoder, href="", x=x, y=one.value, group=group, low=one.low, high=one.high, fill=fill)
+                PlotPoint(id=one.encoder, href="", x=x, y=one.value, group=group, low=one.low, high=one.high, fill=fill)
             )
         metric = METRICS[rows[0].metric]
-        return scatter(
+        return draw_scatter(
             drawn,
             Axis("parameters", "log", "count"),
-            Axis(f"{metric_words(metric.name)}, %", "linear", "percent", "high" if metric.higher_is_better else "low"),
-            title=f"{dataset.title}, {heading}: {metric_words(metric.name)} against the number of parameters",
+            Axis(
+                f"{describe_metric(metric.name)}, %", "linear", "percent", "high" if metric.higher_is_better else "low"
+            ),
+            title=f"{dataset.title}, {heading}: {describe_metric(metric.name)} against the number of parameters",
             description="The table below has the same numbers.",
-            groups=[in_words(one) for one in [*self.modes, OTHER]],
+            groups=[format_words(one) for one in [*self.modes, OTHER]],
         )
 
     def _remarks(self, one: ReportedNumber, dataset: Dataset, doubt: str) -> str:
@@ -283,22 +297,24 @@ class _Pages:
             notes.append(f"trained on {' and '.join(map(str, seen))}, which has training images of this set")
         other = self.others.get((one.encoder, dataset.id, one.source))
         if other is not None and other.metric == one.metric:
-            who = title_of(origin_of(other)) if origin_of(other) else by_whom(other)
-            notes.append(f"contradicted: {who} has {points(other.value)}")
+            who = get_origin_title(find_origin(other)) if find_origin(other) else describe_measurer(other)
+            notes.append(f"contradicted: {who} has {format_points(other.value)}")
         notes += [text for text in (one.remark, f"doubtful: {doubt}" if doubt else "") if text]
         return "; ".join(notes)
 
     def _link(self, encoder: str) -> Text:
         entry = self.entries[encoder]
-        mine = [" ", element("span", {"class": "mine"}, "yours")] if entry.is_mine else []
-        return element("span", {}, element("a", {"href": f"../encoders/{entry.file}.html"}, encoder), *mine)
+        mine = [" ", build_element("span", {"class": "mine"}, "yours")] if entry.is_mine else []
+        return build_element("span", {}, build_element("a", {"href": f"../encoders/{entry.file}.html"}, encoder), *mine)
 
     def _facts(self, encoder: str) -> tuple[str, str]:
         """Parameters and licence of the weights."""
         card = self.entries[encoder].card
-        return short_number(card.architecture.n_parameters), fact_text(card.licence.weights).replace("LicenseRef-", "")
+        return format_short_number(card.architecture.n_parameters), format_fact(card.licence.weights).replace(
+            "LicenseRef-", ""
+        )
 
-    def here(self, measured: Measured) -> Table | None:
+    def here(self, measured: MeasuredDataset) -> ResultTable | None:
         """Errors that the zoo lists as measurements, the lowest first; None without any."""
         names = [one.name for one in SETTINGS if any(one.name in some.errors for some in measured.here.values())]
         found = sorted(
@@ -306,7 +322,7 @@ class _Pages:
         )
         rows = []
         for encoder, some in found:
-            errors = [points(some.errors[name]) if name in some.errors else "" for name in names]
+            errors = [format_points(some.errors[name]) if name in some.errors else "" for name in names]
             rows.append((self._link(encoder), *errors, *self._facts(encoder)))
         heads = ("encoder", *(f"error, {name}" for name in names), "parameters", "licence")
         caption = (
@@ -315,9 +331,9 @@ class _Pages:
         )
         return make_table(caption, heads, rows, numbers=set(range(1, len(names) + 2))) if rows else None
 
-    def stated(self, measured: Measured) -> Table | None:
+    def stated(self, measured: MeasuredDataset) -> ResultTable | None:
         """What authors and lists report of the data set, by kind; None without any."""
-        numbers = [one for one in measured.numbers if not origin_of(one)]
+        numbers = [one for one in measured.numbers if not find_origin(one)]
         counts = Counter(one.protocol for one in numbers)
 
         def key(one: ReportedNumber) -> tuple[object, ...]:
@@ -327,11 +343,11 @@ class _Pages:
         rows = [
             (
                 self._link(one.encoder),
-                kind(one),
-                metric_words(one.metric) + ("" if one.unit == "percent" else f", {one.unit}"),
+                describe_protocol_kind(one),
+                describe_metric(one.metric) + ("" if one.unit == "percent" else f", {one.unit}"),
                 f"{one.printed}{DOUBTFUL if one.doubt else REPORTED}",
-                how(one),
-                without_keys(by_whom(one)),
+                describe_protocol_details(one),
+                strip_url_keys(describe_measurer(one)),
                 "; ".join(text for text in (one.remark, f"doubtful: {one.doubt}" if one.doubt else "") if text),
             )
             for one in sorted(numbers, key=key)

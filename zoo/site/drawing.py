@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ..optional import requires_extra
-from ..results.facts import points as in_percent
-from ..results.facts import short_number
+from ..optional import require_extra
+from ..results.facts import format_points as in_percent
+from ..results.facts import format_short_number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def element(name: str, attributes: Mapping[str, object] | None = None, *children: Markup | str) -> Markup:
+def build_element(name: str, attributes: Mapping[str, object] | None = None, *children: Markup | str) -> Markup:
     """An element; attributes and texts are escaped, attributes that are None are left out, and floats are rounded.
 
-    >>> str(element("text", {"x": 1.23456, "class": None}, "a < b"))
+    >>> str(build_element("text", {"x": 1.23456, "class": None}, "a < b"))
     '<text x="1.23">a &lt; b</text>'
     """
-    with requires_extra("site", needed_for="A figure"):
+    with require_extra("site", needed_for="A figure"):
         from markupsafe import Markup, escape
 
     given = {key: value for key, value in (attributes or {}).items() if value is not None}
@@ -57,13 +57,17 @@ class Scale:
 
     def ticks(self, most: int = 6) -> list[float]:
         """Round values within the scale, at most ``most``."""
-        return log_ticks(self.low, self.high, most) if self.kind == "log" else linear_ticks(self.low, self.high, most)
+        return (
+            choose_log_ticks(self.low, self.high, most)
+            if self.kind == "log"
+            else choose_linear_ticks(self.low, self.high, most)
+        )
 
 
-def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+def choose_linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten.
 
-    >>> linear_ticks(18.0, 61.0), linear_ticks(-1.2, 3.1, 5)
+    >>> choose_linear_ticks(18.0, 61.0), choose_linear_ticks(-1.2, 3.1, 5)
     ([20.0, 30.0, 40.0, 50.0, 60.0], [-1.0, 0.0, 1.0, 2.0, 3.0])
     """
     power = 10.0 ** (math.floor(math.log10(high - low)) - 2)
@@ -74,10 +78,10 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     raise AssertionError("a step of ten times the extent leaves at most two ticks")
 
 
-def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+def choose_log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Powers of ten, with 1.5, 2, 3, 5 and 7 times them, or 2 and 5, or 3 times them, where there is room.
 
-    >>> log_ticks(5e6, 1e9), log_ticks(1000, 1_281_167)
+    >>> choose_log_ticks(5e6, 1e9), choose_log_ticks(1000, 1_281_167)
     ([10000000.0, 30000000.0, 100000000.0, 300000000.0, 1000000000.0], [1000.0, 10000.0, 100000.0, 1000000.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -90,19 +94,19 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     return found[::step]
 
 
-def plain(value: float) -> str:
+def format_tick(value: float) -> str:
     """A tick as text.
 
-    >>> plain(20.0), plain(0.5), plain(30_000_000)
+    >>> format_tick(20.0), format_tick(0.5), format_tick(30_000_000)
     ('20', '0.5', '30M')
     """
-    return short_number(value) if abs(value) >= 10_000 else f"{value:g}"
+    return format_short_number(value) if abs(value) >= 10_000 else f"{value:g}"
 
 
-def extent(values: Iterable[float], share: float = 0.04) -> tuple[float, float]:
+def compute_extent(values: Iterable[float], share: float = 0.04) -> tuple[float, float]:
     """Smallest and largest value, with a margin of that share on both sides.
 
-    >>> extent([10.0, 20.0], 0.1)
+    >>> compute_extent([10.0, 20.0], 0.1)
     (9.0, 21.0)
     """
     known = list(values)
@@ -138,7 +142,7 @@ RIGHT_HALVES = (
 """What a half-filled mark leaves open of its shape."""
 Fill: TypeAlias = Literal["full", "half", "open"]
 STRIP = 1.08
-"""How far :func:`spread` moves a point, at most: by this factor either way."""
+"""How far :func:`spread_points` moves a point, at most: by this factor either way."""
 FILLS: dict[Fill, str] = {"full": "measured here", "half": "other linear probe", "open": "expected"}
 """What the fill of a mark says of its number."""
 
@@ -159,7 +163,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PlotPoint:
     """One mark."""
 
     id: str
@@ -174,19 +178,19 @@ class Point:
     at: float | None = None  # x that it is drawn at beside others, unless it is on the front
 
 
-def shown(value: float, axis: Axis) -> str:
+def format_axis_value(value: float, axis: Axis) -> str:
     """A value of an axis as text.
 
-    >>> shown(25_557_032, Axis("", format="count")), shown(24.561, Axis("", format="percent"))
+    >>> format_axis_value(25_557_032, Axis("", format="count")), format_axis_value(24.561, Axis("", format="percent"))
     ('25.6M', '24.6')
     """
     if axis.format == "percent":
         return in_percent(value)
-    return plain(value) if axis.format == "count" else f"{value:.4g}"
+    return format_tick(value) if axis.format == "count" else f"{value:.4g}"
 
 
-def scatter(
-    points: Sequence[Point],
+def draw_scatter(
+    points: Sequence[PlotPoint],
     x: Axis,
     y: Axis,
     *,
@@ -202,7 +206,7 @@ def scatter(
     then the axis of y must say what is better, and smaller is better of x.
     """
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
-    best = front_of(points, lower=y.better == "low") if front else []
+    best = find_pareto_front(points, lower=y.better == "low") if front else []
     on_front = {one.id for one in best}
     across = Scale(
         *_reach(x, [at for one in points for at in (one.x, one.at or one.x)], ROOM / 2 * bool(best)),
@@ -214,21 +218,23 @@ def scatter(
     ordered = sorted(points, key=lambda one: (one.id in on_front, FILL_ORDER[one.fill], one.x))
     marks = [_mark(one, across, up, x, y, " first" * (one.id in on_front)) for one in ordered]
     line = [_front(best, across, up), _names(best, across, up)] if best else []
-    drawing = element(
+    drawing = build_element(
         "svg",
         {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "role": "img", "aria-label": f"{title}. {description}"},
-        *grid(across, up),
-        element("text", {"class": "name", "x": 2, "y": 20}, y.name),
-        element("text", {"class": "name", "x": WIDTH - RIGHT, "y": HEIGHT - 10, "text-anchor": "end"}, x.name),
+        *draw_grid(across, up),
+        build_element("text", {"class": "name", "x": 2, "y": 20}, y.name),
+        build_element("text", {"class": "name", "x": WIDTH - RIGHT, "y": HEIGHT - 10, "text-anchor": "end"}, x.name),
         *line[:1],
-        element("g", {"class": "marks crowded" if len(marks) > CROWD else "marks"}, *marks),
+        build_element("g", {"class": "marks crowded" if len(marks) > CROWD else "marks"}, *marks),
         *line[1:],
     )
     used = sorted({one.group for one in points})
-    names = [element("li", None, swatch(group), groups[group - 1]) for group in used]
-    fills = [element("li", None, swatch(1, fill), words) for fill, words in FILLS.items()] if by_fill else []
-    legends = [element("ul", {"class": f"legend{kind}"}, *of) for kind, of in (("", names), (" fills", fills)) if of]
-    return element("figure", {"class": "plot"}, *legends, drawing)
+    names = [build_element("li", None, draw_swatch(group), groups[group - 1]) for group in used]
+    fills = [build_element("li", None, draw_swatch(1, fill), words) for fill, words in FILLS.items()] if by_fill else []
+    legends = [
+        build_element("ul", {"class": f"legend{kind}"}, *of) for kind, of in (("", names), (" fills", fills)) if of
+    ]
+    return build_element("figure", {"class": "plot"}, *legends, drawing)
 
 
 CROWD = 300  # marks, from which on they are smaller
@@ -239,18 +245,18 @@ FILL_ORDER = {"open": 0, "half": 1, "full": 2}  # what is drawn over what
 
 def _reach(axis: Axis, values: Sequence[float], room: float = 0.0) -> tuple[float, float]:
     """Ends of an axis: values with a margin, a factor on a logarithmic axis, and a share of ``room`` at the low end."""
-    low, high = extent(map(math.log, values) if axis.kind == "log" else values)
+    low, high = compute_extent(map(math.log, values) if axis.kind == "log" else values)
     low -= room * (high - low)
     return (math.exp(low), math.exp(high)) if axis.kind == "log" else (low, high)
 
 
-def spread(points: Sequence[Point]) -> list[Point]:
+def spread_points(points: Sequence[PlotPoint]) -> list[PlotPoint]:
     """The points, those within about 3 % of the same x beside each other, for a logarithmic axis.
 
     Steps of the golden ratio keep neighbours in y apart. A strip is as wide as :data:`STRIP` says, and at most 4 % of
     the axis.
     """
-    strips: dict[int, list[Point]] = {}
+    strips: dict[int, list[PlotPoint]] = {}
     for one in sorted(points, key=lambda one: (one.y, one.id)):
         strips.setdefault(round(30 * math.log(one.x)), []).append(one)
     ends = [math.log(one.x) for one in points] or [0.0]
@@ -260,48 +266,48 @@ def spread(points: Sequence[Point]) -> list[Point]:
     return [replace(one, at=one.x * at[one.id] if one.id in at else None) for one in points]
 
 
-def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
+def _mark(one: PlotPoint, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
     at_x, at_y = across(one.x if more else one.at or one.x), up(one.y)
-    told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
+    told = build_element("title", None, f"{one.id}: {format_axis_value(one.y, y)}, {format_axis_value(one.x, x)}")
     path = mark_path(f"{at_x:.1f},{at_y:.1f}", one.group, one.fill)
-    shape = element("path", {"class": mark_class(one.group, one.fill) + more, "d": path}, told)
+    shape = build_element("path", {"class": mark_class(one.group, one.fill) + more, "d": path}, told)
     if one.low is None or one.high is None:
         return shape
     ends = f"M{at_x:.1f},{up(one.low):.1f}V{up(one.high):.1f}"
-    return element("g", None, element("path", {"class": f"interval s{one.group}", "d": ends}), shape)
+    return build_element("g", None, build_element("path", {"class": f"interval s{one.group}", "d": ends}), shape)
 
 
-def grid(across: Scale, up: Scale, most: int = 6) -> list[Markup]:
+def draw_grid(across: Scale, up: Scale, most: int = 6) -> list[Markup]:
     """Lines and texts of both axes, between the places at the ends of the scales."""
     left, right, floor, top = across.start, across.end, up.start, up.end
     drawn = []
     for value in across.ticks(most):
         at = across(value)
-        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{top:g}V{floor:g}"}))
-        drawn.append(element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, plain(value)))
+        drawn.append(build_element("path", {"class": "grid", "d": f"M{at:.1f},{top:g}V{floor:g}"}))
+        drawn.append(build_element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, format_tick(value)))
     for value in up.ticks():
         at = up(value)
-        drawn.append(element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
-        drawn.append(element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, plain(value)))
-    return [*drawn, element("path", {"class": "axis", "d": f"M{left:g},{top:g}V{floor:g}H{right:g}"})]
+        drawn.append(build_element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
+        drawn.append(build_element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, format_tick(value)))
+    return [*drawn, build_element("path", {"class": "axis", "d": f"M{left:g},{top:g}V{floor:g}H{right:g}"})]
 
 
-def front_of(points: Iterable[Point], *, lower: bool) -> list[Point]:
+def find_pareto_front(points: Iterable[PlotPoint], *, lower: bool) -> list[PlotPoint]:
     """The points that no other one beats by less x and better y, by rising x; those beside take no part."""
     sign = 1 if lower else -1
-    best: list[Point] = []
+    best: list[PlotPoint] = []
     for one in sorted((one for one in points if not one.is_beside), key=lambda one: (one.x, sign * one.y)):
         if not best or sign * one.y < sign * best[-1].y:
             best.append(one)
     return best
 
 
-def _front(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
+def _front(best: Sequence[PlotPoint], across: Scale, up: Scale) -> Markup:
     steps = "".join(f"H{across(one.x):.1f}V{up(one.y):.1f}" for one in best[1:])
-    return element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
+    return build_element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
 
 
-def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
+def _names(best: Sequence[PlotPoint], across: Scale, up: Scale) -> Markup:
     """Names of the front below it, where no ranked mark is, with lines to those that stand apart; the best first.
 
     A name that would come over a mark, another name or its line is left out.
@@ -320,15 +326,19 @@ def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
             box = right - 6.6 * len(one.id), foot - 11, right, foot + 3
             line = [(right + (x - right) * part / 16, foot - 4 + (y + 8 - foot) * part / 16) for part in range(16)]
             boxes = [box, *((at_x - 2, at_y - 2, at_x + 2, at_y + 2) for at_x, at_y in line[: 16 * is_apart])]
-            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(meet(a, b) for a in boxes for b in others):
+            if (
+                box[0] < LEFT + 2
+                or box[3] > HEIGHT - BOTTOM - 1
+                or any(do_boxes_overlap(a, b) for a in boxes for b in others)
+            ):
                 continue
             taken += boxes
-            drawn.append(element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
+            drawn.append(build_element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
             if is_apart:
                 leader = f"M{right + 2:.1f},{foot - 4:.1f}L{x - 4:.1f},{y + 5:.1f}"
-                drawn.append(element("path", {"class": "leader", "d": leader}))
+                drawn.append(build_element("path", {"class": "leader", "d": leader}))
             break
-    return element("g", {"class": "names"}, *drawn)
+    return build_element("g", {"class": "names"}, *drawn)
 
 
 BESIDE = ((4, 9), (14, 9))  # places from which a name needs no line to its mark
@@ -338,7 +348,7 @@ NAME_PLACES = sorted(
 """Where a name may be: its foot so far below the mark, its end so far to the left of it; the nearest first."""
 
 
-def meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def do_boxes_overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     """Whether two boxes, each from its upper left to its lower right, have a point in common."""
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
@@ -353,7 +363,7 @@ def mark_path(at: str, group: int, fill: Fill = "full") -> str:
     return f"M{at}{MARKS[group - 1]}" + (f"M{at}{RIGHT_HALVES[group - 1]}" if fill == "half" else "")
 
 
-def swatch(group: int, fill: Fill = "full") -> Markup:
+def draw_swatch(group: int, fill: Fill = "full") -> Markup:
     """Colour, shape and fill of a group, from 1."""
-    mark = element("path", {"class": mark_class(group, fill), "d": mark_path("8,8", group, fill)})
-    return element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)
+    mark = build_element("path", {"class": mark_class(group, fill), "d": mark_path("8,8", group, fill)})
+    return build_element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)

@@ -6,16 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms, lineage
-from ..cards.licences import commercial_words
-from ..cards.schema import LINEAGE, NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line, named
-from ..cards.wording import facts_by_part, label_of
-from ..results.facts import reported_mark
+from ..cards.descriptions import format_fact_label, group_facts
+from ..cards.gated_access import (
+    GATED,
+    describe_access,
+    describe_access_request,
+    describe_licence_terms,
+    list_lineage,
+    suggest_open_encoder,
+)
+from ..cards.licences import describe_commercial_use
+from ..cards.schema import (
+    LINEAGE,
+    NOT_RECORDED,
+    EncoderCard,
+    Missing,
+    describe_features,
+    format_fact,
+    format_load_line,
+    list_named_encoders,
+)
+from ..results.facts import mark_reported
 from ..results.reported_values import PROTOCOLS
-from ..weights.places import ADDRESS, portable, shown, without_keys
-from .contents import Contents, Entry
-from .drawing import element
-from .rendering import encoder_page
+from ..weights.locations import ADDRESS, format_location, format_portable_location, strip_url_keys
+from .contents import Contents, SiteEntry
+from .drawing import build_element
+from .rendering import get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -40,17 +56,17 @@ class Code:
     text: str
 
 
-def linked(text: str) -> Markup:
+def link_addresses(text: str) -> Markup:
     """A text whose addresses are links, without keys; everything else is text.
 
-    >>> str(linked("See https://host/a?token=secret, <b>."))
+    >>> str(link_addresses("See https://host/a?token=secret, <b>."))
     'See <a href="https://host/a">https://host/a</a>, &lt;b&gt;.'
     """
     parts: list[Text] = []
     end = 0
     for found in ADDRESS.finditer(text):
-        address = shown(found[0])
-        parts += [text[end : found.start()], element("a", {"href": address}, address)]
+        address = format_location(found[0])
+        parts += [text[end : found.start()], build_element("a", {"href": address}, address)]
         end = found.end()
     return _joined(*parts, text[end:])
 
@@ -61,12 +77,12 @@ def _joined(*parts: Text) -> Markup:
     return Markup("").join(map(escape, parts))
 
 
-def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
+def list_relations(entry: SiteEntry, contents: Contents) -> list[tuple[str, Markup]]:
     """The encoders that an encoder descends from, or that are offered in its place or share its file."""
     found = {
-        "Superseded by": named(entry.card.provenance.superseded_by),
-        **lineage(entry.card),
-        "Same file of weights as": named(entry.card.weights.same_file_as),
+        "Superseded by": list_named_encoders(entry.card.provenance.superseded_by),
+        **list_lineage(entry.card),
+        "Same file of weights as": list_named_encoders(entry.card.weights.same_file_as),
     }
     return [(words, _encoders(some, contents)) for words, some in found.items() if some]
 
@@ -76,12 +92,12 @@ def _encoders(some: Sequence[str], contents: Contents) -> Markup:
     parts: list[Text] = []
     for one in some:
         known = contents.entries.get(one)
-        link = {} if known is None else {"href": f"../{encoder_page(known)}"}
-        parts += [", ", element("a" if link else "span", link, one)]
+        link = {} if known is None else {"href": f"../{get_encoder_page(known)}"}
+        parts += [", ", build_element("a" if link else "span", link, one)]
     return _joined(*parts[1:])
 
 
-def main_facts(entry: Entry) -> list[Named]:
+def list_main_facts(entry: SiteEntry) -> list[Named]:
     """The facts that people look for first."""
     card, how = entry.card, entry.card.preprocess
     architecture, data, (mode, method) = card.architecture, card.pretraining, (card.objective.mode, card.objective.name)
@@ -92,9 +108,9 @@ def main_facts(entry: Entry) -> list[Named]:
         images += "" if isinstance(n_images, Missing) else f" ({n_images:,} images)"
         images += "" if isinstance(then, Missing) else f", then {then}"
     facts: list[tuple[str, Text | Missing]] = [
-        ("Network", _joined(architecture.exact, " (", element("code", {}, architecture.backbone), ")")),
+        ("Network", _joined(architecture.exact, " (", build_element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),
-        ("Features", f"{card.representation.dim:,}: {features_in_words(card)}"),
+        ("Features", f"{card.representation.dim:,}: {describe_features(card)}"),
         ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs an image"),
         (
             "Input",
@@ -111,7 +127,7 @@ def main_facts(entry: Entry) -> list[Named]:
     return [
         Named(name, value.value, is_missing=True)
         if isinstance(value, Missing)
-        else Named(name, value if hasattr(value, "__html__") else without_keys(value))
+        else Named(name, value if hasattr(value, "__html__") else strip_url_keys(value))
         for name, value in facts
     ]
 
@@ -120,12 +136,12 @@ def _licence(card: EncoderCard) -> Text | Missing:
     licence = card.licence.weights
     if isinstance(licence, Missing):
         return licence
-    terms, use = licence_terms(card), card.commercial_use
-    words = "" if isinstance(use, Missing) else f" Commercial use: {commercial_words(use)}."
+    terms, use = describe_licence_terms(card), card.commercial_use
+    words = "" if isinstance(use, Missing) else f" Commercial use: {describe_commercial_use(use)}."
     text = _joined(f"{licence}.{words} In plain words: {terms['summary']}")
     if terms["text"]:
-        text = _joined(text, " (", element("a", {"href": terms["text"]}, "its text"), ")")
-    return _joined(text, *(linked(f". {remark.removesuffix('.')}") for remark in terms["remarks"]), ".")
+        text = _joined(text, " (", build_element("a", {"href": terms["text"]}, "its text"), ")")
+    return _joined(text, *(link_addresses(f". {remark.removesuffix('.')}") for remark in terms["remarks"]), ".")
 
 
 def _access(card: EncoderCard) -> Text | Missing:
@@ -136,16 +152,16 @@ def _access(card: EncoderCard) -> Text | Missing:
         "gone": "gone: no longer at their only address",
         "unfit": "unfit: the published file is of another network",
     }
-    told = access_words(card)
-    return linked(words.get(availability, told) if told == availability else told)
+    told = describe_access(card)
+    return link_addresses(words.get(availability, told) if told == availability else told)
 
 
-def _reported(entry: Entry) -> str | Missing:
+def _reported(entry: SiteEntry) -> str | Missing:
     preferred = entry.subject.reported
     for name, protocol in PROTOCOLS.items():
         if name in preferred:
             one = preferred[name]
-            doubt = " (doubtful)" if reported_mark(one).endswith("!") else ""
+            doubt = " (doubtful)" if mark_reported(one).endswith("!") else ""
             return f"{one.printed} % {protocol.short} accuracy on ImageNet-1K (reported, not measured here){doubt}"
     if entry.reported:
         return "none of ImageNet-1K; of other data sets and tasks below"
@@ -156,16 +172,16 @@ def _reported(entry: Entry) -> str | Missing:
 _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
-def sections(entry: Entry, contents: Contents) -> tuple[dict[str, list[Named]], dict[str, str]]:
+def list_fact_sections(entry: SiteEntry, contents: Contents) -> tuple[dict[str, list[Named]], dict[str, str]]:
     """The known facts of a card by part, and by reason the missing ones with their parts; without preprocessing."""
     card = entry.card
-    parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
-    del parts["preprocess"]  # the steps of :func:`preprocessing`, on the same page
+    parts = {"card": {"family": card.family, "released": card.released}} | group_facts(card)
+    del parts["preprocess"]  # the steps of :func:`describe_preprocessing`, on the same page
     known: dict[str, list[Named]] = {}
     missing: dict[str, dict[str, list[str]]] = {}
     for part, facts in parts.items():
         for name, value in facts.items():
-            label, unit = label_of(name)
+            label, unit = format_fact_label(name)
             if isinstance(value, Missing):
                 missing.setdefault(value.value, {}).setdefault(part, []).append(label)
             else:
@@ -179,14 +195,14 @@ def sections(entry: Entry, contents: Contents) -> tuple[dict[str, list[Named]], 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
     if name in ("superseded_by", "same_file_as", *LINEAGE):
-        return _encoders(named(value), contents)
+        return _encoders(list_named_encoders(value), contents)
     if name in _PLACES:
         places = [value] if isinstance(value, str) else list(value)
-        return linked(", ".join(shown(portable(place)) for place in places) or "none")
-    return linked(fact_text(value) + unit)
+        return link_addresses(", ".join(format_location(format_portable_location(place)) for place in places) or "none")
+    return link_addresses(format_fact(value) + unit)
 
 
-def preprocessing(card: EncoderCard) -> list[str]:
+def describe_preprocessing(card: EncoderCard) -> list[str]:
     """What happens to an image before the encoder sees it, step by step."""
     how = card.preprocess
     mean, std = (", ".join(map(str, values)) for values in (how.mean, how.std))
@@ -206,14 +222,16 @@ def preprocessing(card: EncoderCard) -> list[str]:
     ]
 
 
-def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
+def list_loading_notes(entry: SiteEntry, contents: Contents) -> list[Markup]:
     """What has to be known or done before the encoder can be loaded."""
     card = entry.card
     availability = card.weights.availability
     notes: list[str] = []
     if availability in GATED:
-        notes.append(f"The weights are {availability}: {asks_at(card)}. Once you are admitted, set HF_TOKEN to a token "
-                     "of that account, or pass weights='PATH' with the file.")  # fmt: skip
+        notes.append(
+            f"The weights are {availability}: {describe_access_request(card)}. Once you are admitted, set HF_TOKEN to "
+            "a token of that account, or pass weights='PATH' with the file."
+        )
     elif availability == "gone":
         notes.append(
             "The weights are gone from the only place that had them: pass weights='PATH' if you have the file."
@@ -228,21 +246,21 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
         notes.append(card.weights.note)
     if entry.is_mine:
         notes.append("This encoder is registered only on the machine on which this site was made.")
-    said = [linked(note) for note in notes]
-    if availability in GATED and (near := advice(card, entry.subject.cards)):
+    said = [link_addresses(note) for note in notes]
+    if availability in GATED and (near := suggest_open_encoder(card, entry.subject.cards)):
         words, one, rest = near.split("'", 2)  # the id is quoted
         said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoders([one], contents), f"{rest}."))
     return said
 
 
-def loading(card: EncoderCard) -> list[Code]:
+def list_loading_code(card: EncoderCard) -> list[Code]:
     """How to use the encoder, to copy."""
     px, dim = card.preprocess.crop_px, card.representation.dim
     python = f"""\
 import zoo
 from PIL import Image
 
-{load_line(card)}
+{format_load_line(card)}
 image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
 features = encoder(image.unsqueeze(0))  # (1, {dim})"""
     if card.weights.availability in ("gone", "unfit"):

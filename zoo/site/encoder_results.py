@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..analysis.label_budget import Curve
-from ..cards.schema import EncoderCard, fact_text
+from ..cards.schema import EncoderCard, format_fact
 from ..errors import ResultsError, warn
-from ..results.derived import campaign_of
-from ..results.facts import DOUBTFUL, REPORTED, points
-from ..results.recording import provenances
+from ..results.derived import find_campaign
+from ..results.facts import DOUBTFUL, REPORTED, format_points
+from ..results.recording import iterate_provenances
 from ..results.reported_values import METRICS as REPORTED_METRICS
 from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.rows import Measurement, errata, measurements
@@ -21,34 +21,34 @@ from ..results.vocabulary import FEATURE_METRICS, METRICS
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
-    by_whom,
-    how,
-    interval,
+    describe_measurer,
+    describe_printed_place,
+    describe_protocol_details,
+    describe_protocol_kind,
+    format_quantity,
+    format_seed_interval,
+    format_setting,
     is_by_labels,
-    kind,
-    of_plain_protocols,
-    printed_in,
-    setting_name,
-    shown_value,
+    select_plain_protocols,
 )
-from ..weights.places import without_keys
-from .contents import Entry
-from .drawing import element, extent
-from .encoder_facts import Text, linked
+from ..weights.locations import strip_url_keys
+from .contents import SiteEntry
+from .drawing import build_element, compute_extent
+from .encoder_facts import Text, link_addresses
 from .encoder_figures import (
     TABLED,
-    Expected,
+    ErrorPart,
+    ExpectedDrawing,
     LabelCurves,
     Line,
     Mark,
-    Part,
-    chart,
-    curve_of,
-    decomposition_bars,
-    drawn_at,
-    key_of,
-    measured_parts,
-    parts_of,
+    build_error_curve,
+    choose_curve_labels,
+    draw_chart,
+    draw_decomposition,
+    draw_key,
+    list_measured_parts,
+    list_published_parts,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _WRONGLY = "Measured wrongly, as the erratum above says"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """A table of a page; the first cell of a row names it."""
 
     caption: str
@@ -76,7 +76,7 @@ class Table:
 
 def make_table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[Text]], *, numbers: set[int], summary: str = ""
-) -> Table:
+) -> ResultTable:
     """A table without the columns in which nothing stands; a word that is explained is so where it stands first."""
     from markupsafe import Markup
 
@@ -89,7 +89,7 @@ def make_table(
         explained.update([cell] if cell.startswith("<span title") else [])
         return cell
 
-    return Table(
+    return ResultTable(
         caption,
         tuple(heads[column] for column in kept),
         tuple(tuple(once(row[column]) for column in kept) for row in rows),
@@ -119,33 +119,33 @@ class Records:
         for erratum in errata():
             self.errata[erratum.encoder].append(erratum)
 
-    def wrong(self, entry: Entry) -> frozenset[SeedMean]:
+    def wrong(self, entry: SiteEntry) -> frozenset[SeedMean]:
         """What was measured beside its ImageNet-1K risks and an erratum excludes."""
         known = [one for name in (entry.id, "*") for one in self.errata[name] if one.exclude]
         return frozenset(mean for mean in entry.means if any(one.covers(entry.id, mean.metric) for one in known))
 
-    def campaign(self, entry: Entry) -> Measurement | None:
+    def campaign(self, entry: SiteEntry) -> Measurement | None:
         """A row of the campaign whose risks on ImageNet-1K the encoder's summary has."""
-        return campaign_of([row for row in self.rows[entry.id] if row.dataset == IMAGENET])
+        return find_campaign([row for row in self.rows[entry.id] if row.dataset == IMAGENET])
 
 
-def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> dict[str, Any] | None:
+def build_imagenet_section(entry: SiteEntry, records: Records, curves: LabelCurves) -> dict[str, Any] | None:
     """The section on ImageNet-1K: source, bars, drawing and table; None where nothing was measured there."""
     summary = entry.summary
     if summary is None:
         return None
     campaign = records.campaign(entry)
     means = [mean for mean in entry.means if campaign is not None and mean.source == campaign.source]
-    means = [mean for mean in of_plain_protocols(means) if mean.dataset == IMAGENET]
+    means = [mean for mean in select_plain_protocols(means) if mean.dataset == IMAGENET]
     intervals = {mean.n_train: mean for mean in means if mean.metric == PROBE and is_by_labels(mean.split)}
-    parts = measured_parts(means) or (parts_of(summary.decomposition) if summary.decomposition else [])
-    curve = curve_of(summary)
-    is_right = entry.right is not None and curve_of(entry.right) == curve
+    parts = list_measured_parts(means) or (list_published_parts(summary.decomposition) if summary.decomposition else [])
+    curve = build_error_curve(summary)
+    is_right = entry.right is not None and build_error_curve(entry.right) == curve
     caption = ("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K")
     return {
         "source": _campaign_words(campaign, with_intervals=bool(intervals)),
         "is_mine": any(mean in entry.own_means for mean in means),
-        "bars": decomposition_bars(parts, caption=caption, is_wrong=not is_right) if parts else None,
+        "bars": draw_decomposition(parts, caption=caption, is_wrong=not is_right) if parts else None,
         "drawing": _label_drawing(entry, curve, curves, intervals, is_right=is_right) if curve else None,
         "table": _label_table(entry, curve, curves, intervals, is_right=is_right),
     }
@@ -153,16 +153,18 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> dict[str, A
 
 def _campaign_words(campaign: Measurement | None, *, with_intervals: bool) -> Markup:
     if campaign is None:
-        return linked("")
+        return link_addresses("")
     if campaign.source == PUBLISHED_SOURCE:
-        link = element("a", {"href": f"https://arxiv.org/abs/{campaign.source.partition(':')[2]}"}, campaign.source)
+        link = build_element(
+            "a", {"href": f"https://arxiv.org/abs/{campaign.source.partition(':')[2]}"}, campaign.source
+        )
         text = ["Measured and published by the study ", link, f", protocol {campaign.protocol}, {campaign.date}. "]
-        return element("span", {}, *text, "One probe a setting was published, and no interval.")
+        return build_element("span", {}, *text, "One probe a setting was published, and no interval.")
     stated = "" if with_intervals else " without intervals"
-    return linked(f"Measured by {campaign.source!r}, protocol {campaign.protocol}, {campaign.date}{stated}.")
+    return link_addresses(f"Measured by {campaign.source!r}, protocol {campaign.protocol}, {campaign.date}{stated}.")
 
 
-def _bars_caption(parts: Sequence[Part], dataset: str) -> str:
+def _bars_caption(parts: Sequence[ErrorPart], dataset: str) -> str:
     with_intervals = any(part.low is not None for part in parts)
     said = "lines are 95 % intervals" if with_intervals else "published without intervals"
     return (
@@ -174,9 +176,11 @@ def _bars_caption(parts: Sequence[Part], dataset: str) -> str:
 _Intervals: TypeAlias = dict[int | None, SeedMean]
 
 
-def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool) -> Table:
+def _label_table(
+    entry: SiteEntry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool
+) -> ResultTable:
     """Measured errors by labels, and where they are right, what two laws expect between and below them."""
-    known = {n: Expected(n, curve[n], "measured") for n in curve}
+    known = {n: ExpectedDrawing(n, curve[n], "measured") for n in curve}
     law_at: dict[int, float] = {}
     if is_right:
         known = {one.n_labels: one for one in curves.expected(curve, TABLED)} or known
@@ -185,9 +189,16 @@ def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _In
     names = {setting.n_labels: f" ({setting.name})" for setting in SETTINGS}
     rows = []
     for n, one in sorted(known.items()):
-        reach = "" if one.low is None or one.kind == "measured" else f"{points(one.low)} to {points(one.high or 0)}"
-        error, ends = points(one.error) + " !" * (not is_right), interval(intervals[n]) if n in intervals else reach
-        law = points(law_at[n]) if n in law_at else ""
+        reach = (
+            ""
+            if one.low is None or one.kind == "measured"
+            else f"{format_points(one.low)} to {format_points(one.high or 0)}"
+        )
+        error, ends = (
+            format_points(one.error) + " !" * (not is_right),
+            format_seed_interval(intervals[n]) if n in intervals else reach,
+        )
+        law = format_points(law_at[n]) if n in law_at else ""
         rows.append((f"{n:,}{names.get(n, '')}", error, one.kind, ends, law))
     return make_table(
         "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
@@ -199,7 +210,7 @@ def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _In
 
 
 def _label_drawing(
-    entry: Entry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool
+    entry: SiteEntry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool
 ) -> Drawing:
     name = "f1" if is_right else "wrong"
     marks = [Mark.of(intervals[n], name) if n in intervals else Mark(n, curve[n], name=name) for n in sorted(curve)]
@@ -209,7 +220,7 @@ def _label_drawing(
     readout: list[tuple[float, float]] = []
     note = "The axes are the same on every page."
     if is_right:
-        at = drawn_at()
+        at = choose_curve_labels()
         drawn = curves.expected(curve, at)
         band = [(one.n_labels, one.low, one.high) for one in drawn if one.low is not None and one.high is not None]
         readout = [(one.n_labels, one.error) for one in drawn] if len(drawn) > 1 else []
@@ -232,8 +243,8 @@ def _label_drawing(
                 f" The scaling law predicts from the components alone, with two parameters that {n_encoders} "
                 f"encoders share: alpha {alpha:.3f}, W {w:.2f}."
             )
-    described = ", ".join(f"{points(error)} % with {n:,} labels" for n, error in sorted(curve.items()))
-    svg = chart(
+    described = ", ".join(f"{format_points(error)} % with {n:,} labels" for n, error in sorted(curve.items()))
+    svg = draw_chart(
         (1_000.0, 1_281_167.0),
         (0.0, 100.0),
         titles=("labels (of 1,000 classes)", "error, %"),
@@ -243,10 +254,10 @@ def _label_drawing(
         readout=readout,
         description=f"Error against the number of labels on ImageNet-1K: {described}.",
     )
-    return Drawing("Error against labels", svg, key_of(key), note)
+    return Drawing("Error against labels", svg, draw_key(key), note)
 
 
-def others(entry: Entry, records: Records) -> list[dict[str, Any]]:
+def build_other_sections(entry: SiteEntry, records: Records) -> list[dict[str, Any]]:
     """A section a data set and source, of everything beside the risks on ImageNet-1K, as the template takes it."""
     campaign = records.campaign(entry)
     wrong = records.wrong(entry)
@@ -267,10 +278,10 @@ def _of_set(
     is_above: bool,
 ) -> dict[str, Any]:
     """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
-    plain = of_plain_protocols(means)
+    plain = select_plain_protocols(means)
     is_shown = () if is_above else (PROBE, NEIGHBOURS)
     errors = [mean for mean in plain if mean.metric in is_shown and is_by_labels(mean.split)]
-    parts = [] if is_above else measured_parts([mean for mean in plain if mean not in wrong])
+    parts = [] if is_above else list_measured_parts([mean for mean in plain if mean not in wrong])
     curves = [mean for mean in means if mean.split.endswith(" images -> val") or "(control=" in mean.protocol]
     used = {*errors, *curves}
     free = [mean for mean in plain if mean.metric in FEATURE_METRICS and mean not in used]
@@ -278,17 +289,17 @@ def _of_set(
     rest = [mean for mean in means if mean not in {*used, *plain}]
 
     def value(mean: SeedMean) -> str:
-        return shown_value(mean.value, mean) + (" !" if mean in wrong else "")
+        return format_quantity(mean.value, mean) + (" !" if mean in wrong else "")
 
     def protocol(mean: SeedMean) -> str:
         return mean.protocol + (" (yours)" if mean in own else "")
 
-    def quantities(caption: str, some: Sequence[SeedMean], setting: str = "setting", summary: str = "") -> Table:
+    def quantities(caption: str, some: Sequence[SeedMean], setting: str = "setting", summary: str = "") -> ResultTable:
         rows = []
         for mean in some:
             n_train = "" if mean.n_train is None else f"{mean.n_train:,}"
-            found = value(mean), interval(mean), str(mean.n_seeds), protocol(mean)
-            rows.append((_meant(mean.metric), setting_name(mean.split), n_train, *found))
+            found = value(mean), format_seed_interval(mean), str(mean.n_seeds), protocol(mean)
+            rows.append((_meant(mean.metric), format_setting(mean.split), n_train, *found))
         heads = ("what", setting, "images", "value", "interval", "seeds", "protocol")
         return make_table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
@@ -301,7 +312,7 @@ def _of_set(
         rows = []
         for mean in free:
             way = better[FEATURE_METRICS[mean.metric].higher_is_better]
-            found = value(mean), interval(mean), mean.unit, way, mean.split, protocol(mean)
+            found = value(mean), format_seed_interval(mean), mean.unit, way, mean.split, protocol(mean)
             rows.append((_meant(mean.metric), *found))
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
         heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
@@ -322,7 +333,7 @@ def _of_set(
         "dataset": dataset,
         "source": source,
         "is_mine": all(mean in own for mean in means),
-        "bars": decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None,
+        "bars": draw_decomposition(parts, caption=_bars_caption(parts, dataset)) if parts else None,
         "drawings": drawings,
         "tables": tables,
         "folded": folded,
@@ -333,7 +344,7 @@ def _meant(metric: str) -> Markup:
     meaning = METRICS[metric].meaning if metric in METRICS else ""
     known = FEATURE_METRICS.get(metric)
     title = known.title if known else _TITLES.get(metric, metric.replace("_", " "))
-    return element("span", {"title": meaning or None}, title)
+    return build_element("span", {"title": meaning or None}, title)
 
 
 def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
@@ -341,8 +352,8 @@ def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
     votes = [mean for mean in errors if mean.metric == NEIGHBOURS and mean.n_train]
     key = [("f1", "linear probe"), *([("f2", "k nearest neighbours")] if votes else [])]
     marks = [*(Mark.of(mean, "f1") for mean in probes), *(Mark.of(mean, "f2") for mean in votes)]
-    described = ", ".join(f"{points(mean.value)} % with {mean.n_train:,} labels" for mean in probes)
-    svg = chart(
+    described = ", ".join(f"{format_points(mean.value)} % with {mean.n_train:,} labels" for mean in probes)
+    svg = draw_chart(
         _span(marks),
         (0.0, 100.0),
         titles=("labels", "error, %"),
@@ -353,7 +364,7 @@ def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
         "Lines are intervals: of one seed its 95 % interval, of several the smallest and largest value. No curve is "
         "drawn, for the label-budget study is about ImageNet-1K."
     )
-    return Drawing(f"Error against labels on {dataset}", svg, key_of(key), note)
+    return Drawing(f"Error against labels on {dataset}", svg, draw_key(key), note)
 
 
 def _span(marks: Sequence[Mark]) -> tuple[float, float]:
@@ -382,11 +393,11 @@ def _curve_drawings(means: Sequence[SeedMean], dataset: str) -> Iterator[Drawing
                 lines.append((name, [(span[0], mean.value), (span[1], mean.value)]))
                 key.append((f"line {name}", _CONTROLS[control]))
         known = [end for mark in marks for end in (mark.y, mark.low, mark.high) if end is not None]
-        low, high = extent([*known, *(y for _, places in lines for _, y in places)])
+        low, high = compute_extent([*known, *(y for _, places in lines for _, y in places)])
         title, unit = metric.replace("_", " "), own[0].unit
         lowest = 0.0 if unit == "percent" else low  # an axis of percent begins at 0, of other units where values do
-        described = ", ".join(f"{shown_value(mean.value, mean)} with {mean.n_train:,} images" for mean in own)
-        svg = chart(
+        described = ", ".join(f"{format_quantity(mean.value, mean)} with {mean.n_train:,} images" for mean in own)
+        svg = draw_chart(
             span,
             (lowest, high),
             titles=("labelled images", title + (", %" if unit == "percent" else f", {unit}")),
@@ -395,10 +406,10 @@ def _curve_drawings(means: Sequence[SeedMean], dataset: str) -> Iterator[Drawing
             description=f"{title} on {dataset}, lower is better: {described}.",
         )
         note = "Lower is better. Lines are the smallest and largest value of the seeds."
-        yield Drawing(f"Learning curve on {dataset}: {title}", svg, key_of(key), note)
+        yield Drawing(f"Learning curve on {dataset}: {title}", svg, draw_key(key), note)
 
 
-def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
+def tabulate_reported(numbers: Sequence[ReportedNumber]) -> ResultTable | None:
     """Every reported number with its printed digits, who measured it and where it stands; None without any."""
     if not numbers:
         return None
@@ -410,15 +421,15 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         odd = "; ".join(text for text in (one.remark, f"doubtful: {one.doubt}" if one.doubt else "") if text)
         rows.append(
             (
-                element("span", {"title": PROTOCOLS[one.protocol].meaning}, kind(one)),
-                element("span", {"title": metric.meaning}, one.metric.replace("_", " ")),
+                build_element("span", {"title": PROTOCOLS[one.protocol].meaning}, describe_protocol_kind(one)),
+                build_element("span", {"title": metric.meaning}, one.metric.replace("_", " ")),
                 one.dataset,
                 f"{one.printed}{mark}",
                 one.unit,
-                how(one),
-                without_keys(by_whom(one)),
-                linked(printed_in(one) + read),
-                linked(odd),
+                describe_protocol_details(one),
+                strip_url_keys(describe_measurer(one)),
+                link_addresses(describe_printed_place(one) + read),
+                link_addresses(odd),
             )
         )
     heads = ("how", "metric", "data set", "printed", "unit", "recipe", "by", "place", "remarks")
@@ -428,30 +439,37 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
     return make_table(caption, heads, rows, numbers={3})
 
 
-def card_errata(card: EncoderCard) -> Table | None:
+def tabulate_card_errata(card: EncoderCard) -> ResultTable | None:
     """What was published of the encoder and is wrong; None without errata."""
     if not card.errata:
         return None
     rows = []
     for one in card.errata:
-        here = fact_text(card.fact(one.field)) if "." in one.field or one.field == "released" else "see above"
-        published = without_keys(fact_text(one.published))
-        rows.append((element("code", {}, one.field), published, without_keys(here), linked(one.reason)))
+        here = format_fact(card.fact(one.field)) if "." in one.field or one.field == "released" else "see above"
+        published = strip_url_keys(format_fact(one.published))
+        rows.append((build_element("code", {}, one.field), published, strip_url_keys(here), link_addresses(one.reason)))
     caption = "Facts that were published otherwise; everything above is corrected."
-    return Table(caption, ("fact", "published", "here", "why"), tuple(rows))
+    return ResultTable(caption, ("fact", "published", "here", "why"), tuple(rows))
 
 
-def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, Markup]]:
+def list_result_errata(entry: SiteEntry, records: Records) -> list[tuple[ResultErratum, Markup]]:
     """Errata of its measurements, each with what it says."""
     found = []
     for one in records.errata[entry.id]:
         metric = "All measurements" if one.metric == "*" else one.metric.replace("_", " ").capitalize()
         ends = " They count in no ranking and no recommendation." if one.exclude else ""
-        found.append((one, element("span", {}, element("b", {}, f"{metric}: {one.kind}. "), linked(one.reason + ends))))
+        found.append(
+            (
+                one,
+                build_element(
+                    "span", {}, build_element("b", {}, f"{metric}: {one.kind}. "), link_addresses(one.reason + ends)
+                ),
+            )
+        )
     return found
 
 
-def provenance(entry: Entry, records: Records) -> Table | None:
+def tabulate_provenance(entry: SiteEntry, records: Records) -> ResultTable | None:
     """One row a campaign: what was measured where, by whom, when and with what; None without measurements."""
     made = _made_with(entry) if entry.means else {}
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
@@ -465,17 +483,19 @@ def provenance(entry: Entry, records: Records) -> Table | None:
         dates = sorted({row.date for row in some})
         dated = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         how_made = made.get(key, "as published" if source == PUBLISHED_SOURCE else "not recorded")
-        rows.append((dataset, linked(source), protocol, f"{len(some):,}", dated, how_made))
+        rows.append((dataset, link_addresses(source), protocol, f"{len(some):,}", dated, how_made))
     caption = "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables."
-    return Table(caption, ("data set", "source", "protocol", "rows", "date", "made with"), tuple(rows), frozenset({3}))
+    return ResultTable(
+        caption, ("data set", "source", "protocol", "rows", "date", "made with"), tuple(rows), frozenset({3})
+    )
 
 
-def _made_with(entry: Entry) -> dict[tuple[str, str, str], str]:
+def _made_with(entry: SiteEntry) -> dict[tuple[str, str, str], str]:
     """What the files of provenance say of each campaign: code, precision, and hash of the weights."""
     texts: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     says = {"code_version": "{}", "precision": "{}", "weights_hash": "weights {:.8}"}
     try:
-        for row, known in provenances(entry.id):
+        for row, known in iterate_provenances(entry.id):
             key = row.get("dataset", ""), row.get("source", ""), str(row.get("protocol", "")).partition(" (")[0]
             words = [text.format(known[name]) for name, text in says.items() if isinstance(known.get(name), str)]
             texts[key].update(dict.fromkeys(words))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analysis.label_budget import MOST_LABELS, N_CLASSES
-from ..cards.catalogue import catalogue
-from ..choosing.expectations import Basis, Expected, Images, expected_errors
-from ..choosing.ranking import FLATTERING, ranking
-from ..results.derived import of_one_protocol, summaries
+from ..cards.catalogue import load_catalogue
+from ..choosing.expectations import Basis, ExpectedError, Images, estimate_errors
+from ..choosing.ranking import FLATTERING, rank_encoders
+from ..results.derived import select_main_protocol, summaries
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
 from .drawing import Fill
@@ -23,7 +23,7 @@ FILL_OF: dict[Basis, Fill] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SiteError:
     """The error of an encoder as the first page has it."""
 
     error: float  # percent
@@ -35,17 +35,17 @@ class Standing:
     note: str = ""  # why it is not ranked
 
 
-def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
+def compute_site_errors(contents: Contents) -> tuple[str, dict[str, SiteError]]:
     """The data set whose errors the first page lists, and these by id.
 
     That is ImageNet-1K, where no error is expected of untrained and pocket encoders that were not measured there; if a
     site has no other encoders, the data set that most of them were measured on.
     """
     with contents.reading():
-        found = ranking(MOST_LABELS, N_CLASSES, ON_IMAGENET, include_gone=True)
-        cards, alike = catalogue(), of_one_protocol(summaries(exclude_wrong=True))
+        found = rank_encoders(MOST_LABELS, N_CLASSES, ON_IMAGENET, include_gone=True)
+        cards, alike = load_catalogue(), select_main_protocol(summaries(exclude_wrong=True))
         others = {name: why for why, names in found.left_out.items() for name in names if name in contents.entries}
-        unranked = expected_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
+        unranked = estimate_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
     bases: dict[bool, Basis] = {True: "measured here", False: "another protocol"}
     known = {one.card.id: _standing(one.expected, is_ranked=True) for one in found.ranked}
     known |= {one.card.id: _standing(one.expected, note=one.why) for one in found.beside}
@@ -54,7 +54,7 @@ def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
     for name, entry in contents.entries.items():
         error, basis = entry.error(SETTINGS[0].name), bases[name in alike]
         if error is not None and (name in others or name not in known):
-            known[name] = Standing(error=error, basis=basis, note=notes.get(name, ""))
+            known[name] = SiteError(error=error, basis=basis, note=notes.get(name, ""))
     known = {name: known[name] for name in contents.entries if name in known}
     counts = Counter(dataset for entry in contents.entries.values() for dataset in entry.elsewhere)
     if known or not counts:
@@ -62,9 +62,9 @@ def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
         return IMAGENET, {name: replace(one, is_drawn=one.is_drawn or is_nobody) for name, one in known.items()}
     dataset = max(counts, key=lambda name: counts[name])
     errors = {name: entry.error(SETTINGS[0].name, dataset) for name, entry in contents.entries.items()}
-    return dataset, {name: Standing(error=error) for name, error in errors.items() if error is not None}
+    return dataset, {name: SiteError(error=error) for name, error in errors.items() if error is not None}
 
 
-def _standing(one: Expected, **more: Any) -> Standing:
+def _standing(one: ExpectedError, **more: Any) -> SiteError:
     low, high = one.interval
-    return Standing(error=one.error, low=low, high=high, basis=one.basis, **more)
+    return SiteError(error=one.error, low=low, high=high, basis=one.basis, **more)

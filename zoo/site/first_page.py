@@ -7,14 +7,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.schema import EncoderCard, Missing, fact_text
-from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, reported_mark, short_number
+from ..cards.schema import EncoderCard, Missing, format_fact
+from ..results.facts import DOUBTFUL, FACTS, REPORTED, format_points, format_short_number, mark_reported
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS
-from .contents import Contents, Entry
-from .drawing import FILLS, Axis, Point, Scale, element, front_of, scatter, spread, swatch
-from .expected import FILL_OF, Standing, standings
-from .rendering import File, Renderer, encoder_page
+from .contents import Contents, SiteEntry
+from .drawing import (
+    FILLS,
+    Axis,
+    PlotPoint,
+    Scale,
+    build_element,
+    draw_scatter,
+    draw_swatch,
+    find_pareto_front,
+    spread_points,
+)
+from .expected import FILL_OF, SiteError, compute_site_errors
+from .rendering import File, SiteRenderer, get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -59,34 +69,34 @@ FARTHEST = 60.0
 """Percent; of a higher expected error is nothing drawn: one that is of little use to anybody would halve the plot."""
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, and with it the assets that it names."""
-    dataset, known = standings(contents)
-    entries = in_order(contents, known)
+    dataset, known = compute_site_errors(contents)
+    entries = sort_entries(contents, known)
     scores = _scores(entries, dataset, known)
-    marks = marks_of(entries, known, dataset)
+    marks = list_drawn_points(entries, known, dataset)
     answer = _answer(entries, known) if scores[_EXPECTED] else []
-    best = front_of(marks, lower=True)
+    best = find_pareto_front(marks, lower=True)
     yield renderer.page(
         "index.html.jinja",
         "index.html",
         title=contents.title,
         kind="index",
-        scripts=(renderer.data("encoders.js", "ENCODERS", encoder_data(entries, dataset, known)),),
+        scripts=(renderer.data("encoders.js", "ENCODERS", build_encoder_data(entries, dataset, known)),),
         datatables=renderer.datatables,
         plot=_plot(marks, scores, dataset),
         answer=answer,
-        ruler=whisker(),
+        ruler=draw_whisker(),
         headline=_headline(best if answer else [], len({one.group for one in marks if not one.is_beside}))
         or f"{NAMES.get(dataset, dataset)}: measured error with all labels",
         undrawn=_undrawn(entries, known, marks),
         farthest=FARTHEST if len(marks) < sum(one.is_drawn for one in known.values()) else "",
-        front=[(one.id, one.href, short_number(one.x), points(one.y)) for one in best],
+        front=[(one.id, one.href, format_short_number(one.x), format_points(one.y)) for one in best],
         kinds=KINDS,
         fills=[*FILLS.values()],
         columns=COLUMNS,
         dataset=NAMES.get(dataset, dataset),
-        rows=[(entry, encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
+        rows=[(entry, get_encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
         n_encoders=len(entries),
         n_measured=sum(FILL_OF[one.basis] == "full" for one in known.values()),
         n_known=len(known),
@@ -99,7 +109,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     )
 
 
-def kind_of(card: EncoderCard) -> str:
+def classify_network(card: EncoderCard) -> str:
     """What a network learnt from, one of :data:`KINDS`: texts beside its images, labels or another network, neither.
 
     It is the card's kind of objective, whatever networks made the targets of a self-supervised one.
@@ -113,7 +123,7 @@ def kind_of(card: EncoderCard) -> str:
     return "text" if card.saw_texts or has_captions else "labels" if objective.mode in _OF_LABELS else "self"
 
 
-def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[dict[str, Any]]:
+def _answer(entries: Sequence[SiteEntry], known: Mapping[str, SiteError]) -> list[dict[str, Any]]:
     """Rows: the best of the ranked encoders up to every size, but for sizes that no more of them have."""
     ranked = [(known[entry.id], entry) for entry in entries if entry.id in known and known[entry.id].is_ranked]
     rows: list[dict[str, Any]] = []
@@ -122,40 +132,40 @@ def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[dic
         fitting = [one for one in ranked if one[1].card.architecture.n_parameters <= size]  # by rising error
         if len(fitting) > n_before:
             best, entry = fitting[0]
-            kind, use = kind_of(entry.card), entry.card.commercial_use
+            kind, use = classify_network(entry.card), entry.card.commercial_use
             rows.append({
                 "most": size,
-                "up_to": "any size" if math.isinf(size) else short_number(size),
+                "up_to": "any size" if math.isinf(size) else format_short_number(size),
                 "id": entry.id,
-                "href": encoder_page(entry),
-                "size": short_number(entry.card.architecture.n_parameters),
-                "error": points(best.error),
-                "interval": interval_text(best.low, best.high),
-                "drawing": whisker(best),
-                "mark": swatch([*KINDS].index(kind) + 1),
+                "href": get_encoder_page(entry),
+                "size": format_short_number(entry.card.architecture.n_parameters),
+                "error": format_points(best.error),
+                "interval": format_interval_ends(best.low, best.high),
+                "drawing": draw_whisker(best),
+                "mark": draw_swatch([*KINDS].index(kind) + 1),
                 "kind": KINDS[kind],
                 "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
-                "released": fact_text(entry.card.released),
+                "released": format_fact(entry.card.released),
                 "n_in_reach": sum((one.low or 0.0) <= best.error for one, _ in fitting[1:]),
             })  # fmt: skip
         n_before = len(fitting)
     return rows
 
 
-def whisker(one: Standing | None = None) -> Markup:
+def draw_whisker(one: SiteError | None = None) -> Markup:
     """An error with its interval on a logarithmic scale from 5 to 60 %, or the scale itself."""
     across = Scale(5.0, 60.0, 6.0, 154.0, "log")
     if one is None:
-        drawn = [element("text", {"x": across(at), "y": 14, "text-anchor": "middle"}, f"{at:g}") for at in _GRID]
+        drawn = [build_element("text", {"x": across(at), "y": 14, "text-anchor": "middle"}, f"{at:g}") for at in _GRID]
     else:
         low, at, high = (across(min(max(end or 0.0, 5.0), 60.0)) for end in (one.low, one.error, one.high))
-        drawn = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in _GRID]
-        drawn.append(element("path", {"class": "interval", "d": f"M{low:.1f},10H{high:.1f}"}))
-        drawn.append(element("circle", {"class": FILL_OF[one.basis], "cx": at, "cy": 10, "r": 4}))
-    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *drawn)
+        drawn = [build_element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in _GRID]
+        drawn.append(build_element("path", {"class": "interval", "d": f"M{low:.1f},10H{high:.1f}"}))
+        drawn.append(build_element("circle", {"class": FILL_OF[one.basis], "cx": at, "cy": 10, "r": 4}))
+    return build_element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *drawn)
 
 
-def _headline(best: Sequence[Point], kinds: int) -> str:
+def _headline(best: Sequence[PlotPoint], kinds: int) -> str:
     """What the plot says in a sentence: from which size on the front has encoders of one kind alone, where that is most
     of it and there are several kinds, and how far the lowest expected error falls."""
     if not best:
@@ -164,7 +174,7 @@ def _headline(best: Sequence[Point], kinds: int) -> str:
     is_led = kinds > 1 and len(best) - first > max(len(best) / 2, 1)
     start, end = best[first if is_led else 0], best[-1]
     low, high = (f"{one.y:.2g}\N{NO-BREAK SPACE}%" for one in (end, start))
-    small, large = in_millions(start.x), in_millions(end.x)
+    small, large = format_millions(start.x), format_millions(end.x)
     if start is end:
         return f"The lowest expected error is {low}, with {large} parameters"
     if not is_led:
@@ -174,17 +184,17 @@ def _headline(best: Sequence[Point], kinds: int) -> str:
     return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
 
 
-def in_millions(count: float) -> str:
+def format_millions(count: float) -> str:
     """A number of parameters in two digits.
 
-    >>> in_millions(6_042_240), in_millions(2_723_017_728), in_millions(415_006_704)
+    >>> format_millions(6_042_240), format_millions(2_723_017_728), format_millions(415_006_704)
     ('6\xa0million', '2.7\xa0billion', '420\xa0million')
     """
     size, word = (1e9, "billion") if count >= 0.995e9 else (1e6, "million")
     return f"{float(f'{count / size:.2g}'):g}\N{NO-BREAK SPACE}{word}"
 
 
-def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Sequence[Point]) -> str:
+def _undrawn(entries: Sequence[SiteEntry], known: Mapping[str, SiteError], marks: Sequence[PlotPoint]) -> str:
     """How many of all encoders the plot leaves out and why, as a sentence; "" if it has all."""
     drawn = {one.id for one in marks}
     why: Counter[str] = Counter()
@@ -202,18 +212,18 @@ def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Seq
     return f"Not drawn: {', '.join(parts)}." if parts else ""
 
 
-def in_words(name: str) -> str:
+def format_words(name: str) -> str:
     """A value of a card as words: ``language_supervised`` without the line."""
     return name.replace("_", " ")
 
 
-def _plot(marks: Sequence[Point], scores: Offered, dataset: str) -> object:
+def _plot(marks: Sequence[PlotPoint], scores: Offered, dataset: str) -> object:
     """What the page shows before anybody chooses: expected error, or that measured on the data set, against size."""
     if not marks:
         return ""
     is_expected = bool(scores[_EXPECTED])
     words = f"{NAMES.get(dataset, dataset)}: {'expected' if is_expected else 'measured'} error with all labels"
-    return scatter(
+    return draw_scatter(
         marks,
         Axis("parameters", "log", "count"),
         Axis("expected error, %" if is_expected else "error, %", "log", "percent", "low"),
@@ -225,18 +235,20 @@ def _plot(marks: Sequence[Point], scores: Offered, dataset: str) -> object:
     )
 
 
-def marks_of(entries: Sequence[Entry], known: Mapping[str, Standing], dataset: str = "") -> list[Point]:
+def list_drawn_points(
+    entries: Sequence[SiteEntry], known: Mapping[str, SiteError], dataset: str = ""
+) -> list[PlotPoint]:
     """Error against parameters of those that may be drawn; on ImageNet-1K without far ones, if there are others."""
     every = [(entry, one) for entry in entries if (one := known.get(entry.id)) and one.is_drawn]
     near = [(entry, one) for entry, one in every if not (entry.card.is_untrained or one.error > FARTHEST)]
-    return spread(
+    return spread_points(
         [
-            Point(
+            PlotPoint(
                 id=entry.id,
-                href=encoder_page(entry),
+                href=get_encoder_page(entry),
                 x=float(entry.card.architecture.n_parameters),
                 y=one.error,
-                group=[*KINDS].index(kind_of(entry.card)) + 1,
+                group=[*KINDS].index(classify_network(entry.card)) + 1,
                 fill=FILL_OF[one.basis],
                 is_beside=not one.is_ranked,
             )
@@ -245,7 +257,7 @@ def marks_of(entries: Sequence[Entry], known: Mapping[str, Standing], dataset: s
     )
 
 
-def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -> Offered:
+def _scores(entries: list[SiteEntry], dataset: str, known: Mapping[str, SiteError]) -> Offered:
     """What the plot can show: expected, or measured on the main data set and, with all labels, on others; reported."""
     measured = []
     for one in SETTINGS:
@@ -262,9 +274,9 @@ def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -
     return {_EXPECTED: expected, "measured": measured, "reported": [one for one in reported if one[2]]}
 
 
-def _choices(entries: list[Entry]) -> Offered:
+def _choices(entries: list[SiteEntry]) -> Offered:
     """What the filters offer, the most frequent first."""
-    found = {"kind": Counter(kind_of(entry.card) for entry in entries)}
+    found = {"kind": Counter(classify_network(entry.card) for entry in entries)}
     columns = {"mode": "ssl_mode", "family": "family", "commercial": "commercial_use", "access": "availability"}
     for name, column in columns.items():
         values = [FACTS[column].of(entry.subject) for entry in entries]
@@ -278,30 +290,34 @@ def _choices(entries: list[Entry]) -> Offered:
     }  # fmt: skip
     released = [str(entry.card.released) for entry in entries if not isinstance(entry.card.released, Missing)]
     return {
-        name: [(value, words.get(name, {}).get(value, in_words(value)), n) for value, n in counts.most_common()]
+        name: [(value, words.get(name, {}).get(value, format_words(value)), n) for value, n in counts.most_common()]
         for name, counts in found.items()
     } | {"since": [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]}
 
 
-def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
+def _cells(entry: SiteEntry, known: SiteError | None) -> list[Cell]:
     """The row of an encoder behind its name, as COLUMNS."""
 
     def of_fact(value: object) -> Cell:
-        return fact_text(value), isinstance(value, Missing)
+        return format_fact(value), isinstance(value, Missing)
 
     card, objective = entry.card, entry.card.objective
-    method = [in_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
+    method = [format_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
     licence, use = of_fact(card.licence.weights), card.commercial_use
     if not licence[1] and not isinstance(use, Missing):  # without what says that it is none of SPDX's
         licence = f"{licence[0].replace('LicenseRef-', '')}: {_COMMERCIAL[use]}", False
     error = [("not expected", True), ("none", True), ("nothing known", True)]
     if known is not None:
-        interval = ("none", True) if known.low is None else (interval_text(known.low, known.high), False)
-        error = [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
+        interval = ("none", True) if known.low is None else (format_interval_ends(known.low, known.high), False)
+        error = [
+            (format_points(known.error), False),
+            interval,
+            (", ".join(filter(None, (known.basis, known.note))), False),
+        ]
     return [
         (", ".join(method), False) if method else of_fact(objective.mode),
         (card.architecture.exact, False),
-        (short_number(card.architecture.n_parameters), False),
+        (format_short_number(card.architecture.n_parameters), False),
         (str(card.representation.dim), False),
         *error,
         of_fact(FACTS["reported"].of(entry.subject)),
@@ -311,13 +327,13 @@ def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
     ]
 
 
-def interval_text(low: float | None, high: float | None) -> str:
+def format_interval_ends(low: float | None, high: float | None) -> str:
     """Both ends in percent.
 
-    >>> interval_text(21.34, 24.1)
+    >>> format_interval_ends(21.34, 24.1)
     '21.3-24.1'
     """
-    return f"{points(low or 0.0)}-{points(high or 0.0)}"
+    return f"{format_points(low or 0.0)}-{format_points(high or 0.0)}"
 
 
 # --- the encoders as data for scripts ---
@@ -349,26 +365,26 @@ FIELDS = (
 )  # fmt: skip
 """What a row has, in order.
 
-``kind`` is what it learnt from, of :data:`KINDS`. ``expected`` is the error of :func:`~zoo.site.expected.standings`,
-with its interval from ``low`` to ``high`` and the ``basis`` that it rests on; ``ranked`` encoders may be on the front.
-Facts of the card and errors in percent are null where they have no value; errors and components also where an erratum
-excludes them. ``reported`` has by the short name of a protocol the accuracy as it is printed, with ``*`` behind it, or
-``*!`` if it is doubtful. ``elsewhere`` has by data set the error with all its labels. Measured errors and components
-are those on the main data set. ``mine`` is true of a card of the user's, ``wrong`` where an erratum excludes
-measurements.
+``kind`` is what it learnt from, of :data:`KINDS`. ``expected`` is the error of
+:func:`~zoo.site.expected.compute_site_errors`, with its interval from ``low`` to ``high`` and the ``basis`` that it
+rests on; ``ranked`` encoders may be on the front. Facts of the card and errors in percent are null where they have no
+value; errors and components also where an erratum excludes them. ``reported`` has by the short name of a protocol the
+accuracy as it is printed, with ``*`` behind it, or ``*!`` if it is doubtful. ``elsewhere`` has by data set the error
+with all its labels. Measured errors and components are those on the main data set. ``mine`` is true of a card of the
+user's, ``wrong`` where an erratum excludes measurements.
 """
 
 
-def encoder_data(entries: Sequence[Entry], dataset: str, known: Mapping[str, Standing]) -> dict[str, Any]:
+def build_encoder_data(entries: Sequence[SiteEntry], dataset: str, known: Mapping[str, SiteError]) -> dict[str, Any]:
     """Names of the fields and a row an encoder."""
     return {"fields": list(FIELDS), "rows": [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]}
 
 
-def in_order(contents: Contents, known: Mapping[str, Standing]) -> list[Entry]:
+def sort_entries(contents: Contents, known: Mapping[str, SiteError]) -> list[SiteEntry]:
     """By rising error; behind them those that cannot be ranked, such as those that ImageNet's labels flatter, by
     theirs, and those without any, newest first; of one month by name."""
 
-    def key(entry: Entry) -> tuple[int, float, str]:
+    def key(entry: SiteEntry) -> tuple[int, float, str]:
         one = known.get(entry.id)
         if one is not None:
             return int(not one.is_drawn), one.error, entry.id.casefold()
@@ -378,7 +394,7 @@ def in_order(contents: Contents, known: Mapping[str, Standing]) -> list[Entry]:
     return sorted(contents.entries.values(), key=key)
 
 
-def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
+def _data_row(entry: SiteEntry, dataset: str, known: SiteError | None) -> list[Any]:
     subject, found = entry.subject, entry.risks_on(dataset)
     parts = None if found is None else found.decomposition
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
@@ -390,13 +406,13 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     return [
         entry.id,
         entry.file,
-        kind_of(entry.card),
+        classify_network(entry.card),
         *of_error,
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
         *(entry.error(setting.name, dataset) for setting in SETTINGS),
         *(None if value is None else round(value, 4) for value in components),  # more digits than any figure shows
         parts is not None and parts.approximation_assumed,
-        {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()},
+        {PROTOCOLS[name].short: f"{one.printed}{mark_reported(one)}" for name, one in subject.reported.items()},
         entry.is_mine,
         subject.is_wrong,
         {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None},

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import content_folder
+from ..files import get_content_folder
 from .contents import Contents
-from .drawing import element
-from .rendering import File, Renderer, encoder_page
+from .drawing import build_element
+from .rendering import File, SiteRenderer, get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 PAGE = "look.html"
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, of the encoders that the site has; its pictures are assets."""
-    folder = content_folder("results") / "looks"
+    folder = get_content_folder("results") / "looks"
     sections = [_section(one, folder, contents, renderer) for one in json.loads((folder / "looks.json").read_bytes())]
     yield renderer.page("look.html.jinja", PAGE, title="Look", kind="look", sections=sections)
 
 
-def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: Renderer) -> dict[str, Any]:
+def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: SiteRenderer) -> dict[str, Any]:
     """A data set: rows of images beside their maps, and queries with the neighbours that each encoder finds."""
     px, n_columns, labels, shown = look["px"], look["columns"], look["labels"], look["shown"]
     sheet = renderer.asset(look["file"], (folder / look["file"]).read_bytes())
@@ -48,7 +48,7 @@ def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: R
                 _part(strip, whole, (0, part[1] * place), part, label=f"map of {one['id']}: {labels[number]}")
                 for place, number in enumerate(shown)
             ]
-            encoders.append({**one, "href": encoder_page(entry), "maps": maps})
+            encoders.append({**one, "href": get_encoder_page(entry), "maps": maps})
     queries = []
     for place, query in enumerate(look["queries"]):
         found = [
@@ -68,6 +68,6 @@ def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: R
 
 def _part(file: str, size: tuple[int, int], at: tuple[int, int], part: tuple[int, int], *, label: str) -> Markup:
     """A rectangle of a picture."""
-    drawn = element("image", {"href": file, "width": size[0], "height": size[1]})
+    drawn = build_element("image", {"href": file, "width": size[0], "height": size[1]})
     box = {"class": "tile", "viewBox": f"{at[0]} {at[1]} {part[0]} {part[1]}", "role": "img", "aria-label": label}
-    return element("svg", box, drawn)
+    return build_element("svg", box, drawn)

@@ -12,23 +12,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..files import content_folder
-from ..optional import requires_extra
+from ..files import get_content_folder
+from ..optional import require_extra
 from .contents import Contents
-from .rendering import File, Renderer
+from .rendering import File, SiteRenderer
 
 PAGE = "notebook.html"
 _NOTEBOOK = "quickstart.ipynb"
 _STYLES = re.compile(r'<style.*?</style>| (?:style|border)="[^"]*"', re.DOTALL)
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page; its pictures are assets."""
-    with requires_extra("site", needed_for="A site"):
+    with require_extra("site", needed_for="A site"):
         from markdown_it import MarkdownIt
         from markupsafe import Markup
     markdown = MarkdownIt("commonmark", {"html": False})
-    document = json.loads((content_folder("docs") / _NOTEBOOK).read_text(encoding="utf-8"))
+    document = json.loads((get_content_folder("docs") / _NOTEBOOK).read_text(encoding="utf-8"))
     cells: list[dict[str, Any]] = []
     for cell in document["cells"]:
         source = "".join(cell["source"])
@@ -40,7 +40,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     yield renderer.page("notebook.html.jinja", PAGE, title="A notebook", kind="notebook", cells=cells, file=_NOTEBOOK)
 
 
-def _shown(output: Mapping[str, Any], alt: str, renderer: Renderer) -> dict[str, Any]:
+def _shown(output: Mapping[str, Any], alt: str, renderer: SiteRenderer) -> dict[str, Any]:
     """What a page shows of one output: a table, a picture or a text."""
     from markupsafe import Markup
 

@@ -16,9 +16,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ContentError
-from ..optional import requires_extra
+from ..optional import require_extra
 from ..version import __version__
-from .contents import Contents, Entry
+from .contents import Contents, SiteEntry
 
 if TYPE_CHECKING:
     import jinja2
@@ -45,7 +45,7 @@ class File:
 
 
 @dataclass
-class Renderer:
+class SiteRenderer:
     """Makes pages of templates, and keeps the assets that they name."""
 
     contents: Contents
@@ -82,7 +82,7 @@ class Renderer:
     @cached_property
     def environment(self) -> jinja2.Environment:
         """Escapes everything; an undefined name is an error."""
-        with requires_extra("site", needed_for="A site"):
+        with require_extra("site", needed_for="A site"):
             import jinja2
 
         return jinja2.Environment(
@@ -115,7 +115,7 @@ class Renderer:
         """Path of the script that offers ``DataTable``, opened by the licence of itables; the others' are in it."""
         module, version = _bundle()
         licence = str(metadata("itables")["License"] or "MIT License").strip().replace("*/", "* /")
-        text = f"/*! The bundle of itables {version}\n{licence}\n*/\n{as_classic(module)}"
+        text = f"/*! The bundle of itables {version}\n{licence}\n*/\n{convert_to_classic(module)}"
         return self.asset(DATATABLES, text.encode())
 
     @cached_property
@@ -124,7 +124,7 @@ class Renderer:
         return self.asset("icon.svg", files(__package__).joinpath("icon.svg").read_bytes())
 
 
-def encoder_page(entry: Entry) -> str:
+def get_encoder_page(entry: SiteEntry) -> str:
     """Path of the page of an encoder."""
     return f"encoders/{entry.file}.html"
 
@@ -154,7 +154,7 @@ _INSIDE = (  # what the texts of others name: name, text, licence
 )
 
 
-def third_party() -> list[tuple[str, str, str]]:
+def list_third_party() -> list[tuple[str, str, str]]:
     """Name, version ("" where its notice has none) and licence of all that is in the script of DataTables."""
     text, version = _bundle()
     found = {"itables": (version, "MIT")}
@@ -172,17 +172,17 @@ def third_party() -> list[tuple[str, str, str]]:
 @cache
 def _bundle() -> tuple[str, str]:
     """The module as itables ships it, and the version of itables."""
-    with requires_extra("site", needed_for="The table of a site"):
+    with require_extra("site", needed_for="The table of a site"):
         import itables
     return files(itables).joinpath("html", "dt_bundle.js").read_text(encoding="utf-8"), itables.__version__
 
 
-def as_classic(module: str) -> str:
+def convert_to_classic(module: str) -> str:
     """A bundled ES module as a classic script that assigns its default export to ``DataTable``.
 
     ContentError if it has no such export.
 
-    >>> as_classic("var a=1;export{a as default};")
+    >>> convert_to_classic("var a=1;export{a as default};")
     '"use strict";(()=>{var a=1;window.DataTable=a;})();\\n'
     """
     export = re.search(r"\bexport\s*\{[^{}]*?([\w$]+) as default\b[^{}]*\};?", module)

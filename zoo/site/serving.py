@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import QueryError
-from ..files import irregular
+from ..files import describe_irregular_file
 
 HOST = "127.0.0.1"
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/json", "text/csv", "image/svg+xml", "text/plain")
@@ -75,7 +75,7 @@ class _Handler(SimpleHTTPRequestHandler):
         if "\0" in unquote(self.path):
             return self.send_error(400, "No address has this character")
         file = os.path.realpath(os.path.join(path, "index.html") if os.path.isdir(path) else path)
-        if not Path(file).is_relative_to(os.path.realpath(self.directory)) or irregular(file):
+        if not Path(file).is_relative_to(os.path.realpath(self.directory)) or describe_irregular_file(file):
             return self.send_error(404, "There is no such page")
         return super().send_head()
 

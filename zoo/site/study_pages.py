@@ -19,24 +19,24 @@ from typing import Any, TypeAlias
 
 from ..analysis.table import StudyTable, study_table
 from ..analysis.trees import number_of_workers
-from ..evaluation.drawing import style
+from ..evaluation.drawing import use_style
 from ..execution.executor import Resources
 from ..execution.processes import Processes
-from ..files import cache_folder, content_folder, replaced, shipped_only
-from ..studies.figure_svg import size_of, svg_of
+from ..files import get_cache_folder, get_content_folder, replace_file, use_shipped_only
+from ..studies.figure_svg import read_svg_size, render_figure_svg
 from ..studies.report import (
     ESTIMATE_HEADERS,
     VERDICTS,
-    csv_text,
-    document_of,
-    figure_file,
-    shown,
-    with_other,
+    add_other_table,
+    build_report_document,
+    format_csv,
+    format_report,
+    get_figure_path,
 )
-from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, findings_of, studies
+from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, list_studies, run_study_tables
 from ..version import __version__
 from .contents import Contents
-from .rendering import File, Renderer
+from .rendering import File, SiteRenderer
 
 FOLDER = "studies"
 _FEW_ROWS = 200  # of a table of the page; longer ones are cut, and whole in their file
@@ -44,18 +44,18 @@ _ENLARGED = 1.25  # figures have text of 7 points, as in print, which is small o
 _COMMAND = re.compile(r"\n*Command: .*\Z", re.DOTALL)  # the end of an introduction, which a page shows by itself
 
 
-def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The index, a page a study, figures as SVG, and data of figures, tables and estimates as CSV."""
-    chosen = list(studies().values())
+    chosen = list(list_studies().values())
     page, index = renderer.page, f"{FOLDER}/index.html"
     if not contents.with_studies:  # their questions, and how to run them
         yield page("study_none.html.jinja", index, title="Studies", kind="studies", questions=chosen)
         return
-    finished = finished_studies(chosen, tell=renderer.tell)
+    finished = run_studies_cached(chosen, tell=renderer.tell)
     documents = [one["document"] for one in finished]
     verdicts = {verdict: sum(document["verdicts"][verdict] for document in documents) for verdict in VERDICTS}
     every = [study for document in documents for study in document["studies"]]
-    content = shown({**documents[0], "verdicts": verdicts, "studies": every})
+    content = format_report({**documents[0], "verdicts": verdicts, "studies": every})
     values: dict[str, Any] = {
         "left_out": bool(contents.only or contents.with_mine),
         "with_mine": contents.with_mine,
@@ -76,7 +76,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
 
 
 def _study(
-    renderer: Renderer,
+    renderer: SiteRenderer,
     study: Study,
     drawn: Mapping[str, Mapping[str, str]],
     said: Mapping[str, Any],
@@ -85,7 +85,7 @@ def _study(
     figures = []
     for figure in said["figures"]:
         svg, data = (drawn[figure["file"]][kind] for kind in ("svg", "csv"))
-        width, height = (round(_ENLARGED * one) for one in size_of(svg))
+        width, height = (round(_ENLARGED * one) for one in read_svg_size(svg))
         figures.append({**figure, "width": width, "height": height, "n_rows": data.count("\n") - 1})
         yield File(f"{FOLDER}/{figure['file']}.svg", svg.encode())
         if data:
@@ -93,12 +93,12 @@ def _study(
     tables = []
     for number, table in enumerate(said["tables"], start=1):
         file = f"data/{study.name}-table{number}.csv"
-        yield File(f"{FOLDER}/{file}", csv_text([table["headers"], *table["rows"]]).encode())
+        yield File(f"{FOLDER}/{file}", format_csv([table["headers"], *table["rows"]]).encode())
         tables.append({**table, "file": file, "n_rows": len(table["rows"]), "rows": table["rows"][:_FEW_ROWS]})
     file = f"data/{study.name}-estimates.csv"
     if said["estimates"]:
         rows = [list(said["estimates"][0]), *([*map(_shorter, record.values())] for record in said["estimates"])]
-        yield File(f"{FOLDER}/{file}", csv_text(rows).encode())
+        yield File(f"{FOLDER}/{file}", format_csv(rows).encode())
     yield renderer.page(
         "study.html.jinja",
         f"{FOLDER}/{study.name}.html",
@@ -146,14 +146,14 @@ Kept: TypeAlias = dict[str, Any]
 """What a study found, as JSON: ``document`` of :mod:`zoo.studies.report`, and ``figures`` as SVG and CSV by file."""
 
 
-def finished_studies(
+def run_studies_cached(
     chosen: Sequence[Study], *, tell: Callable[[str], None] = lambda what: None, n_processes: int = 0
 ) -> list[Kept]:
     """Every study on the shipped encoders: from the cache, or run now and kept there.
 
     ``n_processes`` is 0 for one a core, at most four. ``tell`` is called with what is done.
     """
-    folder = cache_folder() / "studies"
+    folder = get_cache_folder() / "studies"
     places = {study.name: folder / f"{study.name}-{_key(study)}.json" for study in chosen}
     found: dict[str, Kept] = {}
     for name, place in places.items():
@@ -166,7 +166,7 @@ def finished_studies(
         tell(f"{name}, {number} of {len(missing)}")
         found[name] = one
         with suppress(OSError):  # a cache that cannot be written is done without
-            with replaced(places[name]) as file:
+            with replace_file(places[name]) as file:
                 file.write(json.dumps(one, allow_nan=False).encode())
             states = sorted(folder.glob(f"{name}-{'?' * 32}.json"), key=lambda path: path.stat().st_mtime)
             for path in states[:-_N_KEPT]:
@@ -193,19 +193,19 @@ def _on_both_tables(work: tuple[Study, int]) -> Kept:
     Both in one process, for what they share is computed once.
     """
     study, n_workers = work
-    with shipped_only():
+    with use_shipped_only():
         table, corrected = _table(corrected=False), _table(corrected=True)
-        findings, other = findings_of(study, table, corrected, options=StudyOptions(n_workers=n_workers))
+        findings, other = run_study_tables(study, table, corrected, options=StudyOptions(n_workers=n_workers))
         figures = {}
-        with style():
+        with use_style():
             for figure in findings.figures:
-                file = figure_file(study.name, figure.name)
-                data = "" if figure.data is None else csv_text(figure.data())
-                figures[file] = {"svg": svg_of(figure.draw(), name=file), "csv": data}
-        document = document_of([StudyRun(study=study, table=table, findings=findings)])
+                file = get_figure_path(study.name, figure.name)
+                data = "" if figure.data is None else format_csv(figure.data())
+                figures[file] = {"svg": render_figure_svg(figure.draw(), name=file), "csv": data}
+        document = build_report_document([StudyRun(study=study, table=table, findings=findings)])
         claims = {"claims": {claim.claim: claim.ours for claim in other.claims}}  # the pages show no more of it
     [content] = document["studies"]
-    document["studies"] = [with_other(content, _OTHER, claims)]
+    document["studies"] = [add_other_table(content, _OTHER, claims)]
     found: Kept = json.loads(json.dumps({"document": document, "figures": figures}))  # the same whether run or read
     return found
 
@@ -225,9 +225,11 @@ def _key(study: Study) -> str:
 @cache
 def _surroundings() -> str:
     """What all studies have in common: cards, results, the package, and the versions of libraries."""
-    with shipped_only():
-        content = [_hash(_files(content_folder(name)), content_folder(name)) for name in ("metadata", "results")]
-    analysis = content_folder("analysis")
+    with use_shipped_only():
+        content = [
+            _hash(_files(get_content_folder(name)), get_content_folder(name)) for name in ("metadata", "results")
+        ]
+    analysis = get_content_folder("analysis")
     beside = [path for path in sorted(analysis.iterdir()) if path.is_file() and path.suffix != ".py"]
     package = [path for path in _files(_PACKAGE) if path.relative_to(_PACKAGE).parts[0] not in _NO_PART]
     libraries = []

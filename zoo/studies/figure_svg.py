@@ -6,8 +6,8 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..errors import visible
-from ..optional import requires_extra
+from ..errors import escape_unprintable
+from ..optional import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -33,9 +33,9 @@ _SIZE = re.compile(r'<svg [^>]*?width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DO
 _PIXELS_A_POINT = 96 / 72
 
 
-def svg_of(drawing: Drawing, *, name: str) -> str:
+def render_figure_svg(drawing: Drawing, *, name: str) -> str:
     """The figure as SVG; the same figure and name give the same text."""
-    with requires_extra("study", needed_for="A figure"):
+    with require_extra("study", needed_for="A figure"):
         import matplotlib
 
     for axes in drawing.axes:
@@ -47,7 +47,7 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         drawing.savefig(file, format="svg", metadata=metadata)
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", visible(file.getvalue()), flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", escape_unprintable(file.getvalue()), flags=re.DOTALL)
     text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
     text = _NO_TURN.sub("", _GROUP.sub("<g>", text))
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
@@ -83,7 +83,7 @@ def _with_short_ids(text: str) -> str:
     return _REFERENCE.sub(lambda found: f"{found[1]}i{short[found[2]]}", text)
 
 
-def size_of(svg: str) -> tuple[int, int]:
+def read_svg_size(svg: str) -> tuple[int, int]:
     """Width and height of such a file in pixels of a page."""
     found = _SIZE.search(svg)
     if found is None:

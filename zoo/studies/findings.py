@@ -49,17 +49,17 @@ class Claim:
     rests_on: str = ""  # if a handful of encoders decide the verdict, which: "one encoder, of sela"
 
 
-def shown_verdict(verdict: str, rests_on: str) -> str:
+def format_verdict(verdict: str, rests_on: str) -> str:
     """A verdict as it is shown, with the encoders that alone decide it.
 
-    >>> shown_verdict("corrected", "one encoder, of sela"), shown_verdict("agrees", "")
+    >>> format_verdict("corrected", "one encoder, of sela"), format_verdict("agrees", "")
     ('corrected (rests on one encoder, of sela)', 'agrees')
     """
     return f"{verdict} (rests on {rests_on})" if rests_on else verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class RowsUsed:
     """How many rows one part of a study used, and why it left the others out."""
 
     part: str  # "Figure 4", "controlled, z_dim"
@@ -69,7 +69,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FindingsTable:
     """A table of a report; numbers are shown as the cells' own text."""
 
     title: str
@@ -78,7 +78,7 @@ class Table:
     note: str = ""
 
     @classmethod
-    def of(cls, title: str, frame: pd.DataFrame, *, digits: int = 2, note: str = "") -> Table:
+    def of(cls, title: str, frame: pd.DataFrame, *, digits: int = 2, note: str = "") -> FindingsTable:
         """A DataFrame without its index; numbers rounded, missing cells empty."""
 
         def text(cell: object) -> str:
@@ -99,9 +99,9 @@ class Findings:
     claims: Sequence[Claim]
     answer: str = ""  # to the question, one sentence with its main numbers; none of the user's studies needs one
     estimates: Sequence[Estimate] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[FindingsTable] = ()
     figures: Sequence[Figure] = ()
-    rows: Sequence[Rows] = ()
+    rows: Sequence[RowsUsed] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # further texts for the report: name of the file -> text
     notes: Sequence[str] = ()  # what is not identified, what a reader should not conclude
 
@@ -109,7 +109,7 @@ class Findings:
 TOO_FEW = "Too few rows to say."
 
 
-def in_a_sentence(answer: Callable[[], str]) -> str:
+def answer_in_sentence(answer: Callable[[], str]) -> str:
     """The answer, or that rows are too few where a QueryError or UnknownName says so."""
     try:
         return answer()
@@ -117,22 +117,22 @@ def in_a_sentence(answer: Callable[[], str]) -> str:
         return TOO_FEW
 
 
-def valued(estimate: Estimate) -> float:
+def require_value(estimate: Estimate) -> float:
     """The value of an estimate; QueryError if it has none."""
     if estimate.value is None:
         raise QueryError(f"{estimate.term} is not identified; choose a larger table.")
     return estimate.value
 
 
-def stated(estimate: Estimate, digits: int = 2, *, unit: str = "", is_turned: bool = False) -> str:
+def format_statement(estimate: Estimate, digits: int = 2, *, unit: str = "", is_turned: bool = False) -> str:
     """A value with its interval for a sentence; ``is_turned`` shows it with the other sign, as of less instead of more.
 
     >>> one = Estimate(term="slope", value=-2.0, ci_low=-3.5, ci_high=-0.5, n=9, unit="points")
-    >>> stated(one, 1), stated(one, 1, unit="points", is_turned=True)
+    >>> format_statement(one, 1), format_statement(one, 1, unit="points", is_turned=True)
     ('-2.0 (-3.5 to -0.5)', '2.0 points (0.5 to 3.5)')
     """
     sign = -1 if is_turned else 1
-    text = f"{sign * valued(estimate):.{digits}f}" + (f" {unit}" if unit else "")
+    text = f"{sign * require_value(estimate):.{digits}f}" + (f" {unit}" if unit else "")
     if estimate.ci_low is None or estimate.ci_high is None:
         return text
     low, high = sorted((sign * estimate.ci_low, sign * estimate.ci_high))
@@ -145,12 +145,12 @@ Interval = tuple[float | None, float | None]
 _NUMBER = re.compile(r"([<>]?)\s*([+-]?\d*\.?\d+)(?:e([+-]?\d+))?(\s*%)?$")
 
 
-def agrees_with(printed: str, value: float) -> bool:
+def agrees_at_precision(printed: str, value: float) -> bool:
     """True if a value is the printed number at its printed precision; ``<1e-9`` and ``>3`` are bounds.
 
-    >>> agrees_with("-3.9", -3.8841), agrees_with("4e-9", 4.4e-9), agrees_with("<1e-9", 3e-12)
+    >>> agrees_at_precision("-3.9", -3.8841), agrees_at_precision("4e-9", 4.4e-9), agrees_at_precision("<1e-9", 3e-12)
     (True, True, True)
-    >>> agrees_with("-3.9", -3.82), agrees_with(".51", 0.5051)
+    >>> agrees_at_precision("-3.9", -3.82), agrees_at_precision(".51", 0.5051)
     (False, True)
     """
     bound, number, decimals = _read(printed)
@@ -211,10 +211,10 @@ def number_claim(
     a count. ``interval`` is at 95 %, over encoders, folds or splits that differ. ``reason`` is one line on why ours
     differs, ``caveat`` one for any verdict; ``shown`` is ours as text.
     """
-    agrees = ours is not None and agrees_with(printed, ours)
-    explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
+    agrees = ours is not None and agrees_at_precision(printed, ours)
+    explained = as_the_paper_did is not None and agrees_at_precision(printed, as_the_paper_did)
     meant = misprint_of is not None and any(
-        one is not None and agrees_with(misprint_of, one) for one in (ours, as_the_paper_did)
+        one is not None and agrees_at_precision(misprint_of, one) for one in (ours, as_the_paper_did)
     )
     is_cut = cut_off and ours is not None and is_cut_off(printed, ours)
     verdict = _verdict(
@@ -223,9 +223,9 @@ def number_claim(
         compatible=ours is not None and is_compatible(printed, interval, widest=widest),
     )
     if is_cut and verdict == "corrected":
-        more = beside(printed, ours or 0.0)
+        more = format_like_printed(printed, ours or 0.0)
         reason = f"cut off, not rounded: {more} is printed as {printed}" + (f"; {reason}" if reason else "")
-    text = shown or ("not identified" if ours is None else beside(printed, ours))
+    text = shown or ("not identified" if ours is None else format_like_printed(printed, ours))
     return Claim(
         claim=claim,
         source=source,
@@ -237,7 +237,7 @@ def number_claim(
     )
 
 
-def statement_claim(
+def answer_statement(
     claim: str,
     *,
     source: str,
@@ -269,11 +269,12 @@ def statement_claim(
     )
 
 
-def beside(printed: str, value: float) -> str:
+def format_like_printed(printed: str, value: float) -> str:
     """A value as text, with one digit more than the number printed beside it.
 
-    >>> beside("-3.9", -3.8231), beside("4e-9", 3.961e-9), beside("<1e-9", 2.2e-4)
-    ('-3.82', '4.0e-09', '2.2e-04')
+    >>> printed = ("-3.9", -3.8231), ("4e-9", 3.961e-9), ("<1e-9", 2.2e-4)
+    >>> [format_like_printed(*one) for one in printed]
+    ['-3.82', '4.0e-09', '2.2e-04']
     """
     match = _NUMBER.match(printed.strip())
     if match is None or match[3] or match[1]:
@@ -311,7 +312,7 @@ NOT_AVAILABLE = "not available"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ClaimAnswer:
     """The answer of a table to a statement, as computed."""
 
     ours: str
@@ -324,13 +325,13 @@ class Answer:
     value: float | None = None
 
 
-def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer]) -> Claim:
+def answer_claim(claim: str, *, source: str, paper: str, answer: Callable[[], ClaimAnswer]) -> Claim:
     """The claim with its answer, or "not available" where a QueryError or UnknownName says why the table has none."""
     try:
         decided = answer()
     except (QueryError, UnknownName) as error:
-        return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
-    return statement_claim(
+        return answer_statement(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
+    return answer_statement(
         claim,
         source=source,
         paper=paper,
@@ -345,7 +346,7 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
     )
 
 
-Decides = TypeVar("Decides", bound=Callable[..., Answer])
+Decides = TypeVar("Decides", bound=Callable[..., ClaimAnswer])
 
 
 class Claims:
@@ -356,7 +357,8 @@ class Claims:
     >>> claims = Claims(source="Section 5.1")
     >>> @claims("Usability is the largest source of error ({which})", paper="largest")
     ... def usability_is_largest(errors):
-    ...     return Answer(ours=f"{errors['usability']:.1f} points", holds=errors["usability"] == max(errors.values()))
+    ...     largest = max(errors.values())
+    ...     return ClaimAnswer(ours=f"{errors['usability']:.1f} points", holds=errors["usability"] == largest)
     >>> (claim,) = claims.judged({"usability": 8.6, "probe_gen": 15.2}, which="all encoders")
     >>> claim.claim, claim.ours, claim.verdict
     ('Usability is the largest source of error (all encoders)', '8.6 points', 'not reproducible')
@@ -364,7 +366,7 @@ class Claims:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._statements: list[tuple[str, str, str, Callable[..., Answer]]] = []
+        self._statements: list[tuple[str, str, str, Callable[..., ClaimAnswer]]] = []
 
     def __call__(self, claim: str, *, paper: str, source: str = "") -> Callable[[Decides], Decides]:
         """Adds a statement, which the decorated function decides; ``{words}`` in its texts are filled in later."""
@@ -378,12 +380,14 @@ class Claims:
     def judged(self, *given: Any, **words: object) -> list[Claim]:
         """Every statement with its answer; ``given`` are the arguments of the functions."""
         return [
-            answered(claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given))
+            answer_claim(
+                claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given)
+            )
             for claim, source, paper, decides in self._statements
         ]
 
 
-def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
+def find_estimate(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
     """The estimate of a term and outcome; QueryError if too few encoders have what it needs."""
     for estimate in estimates:
         if (estimate.term, estimate.outcome) == (term, outcome):
@@ -391,19 +395,21 @@ def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
     raise QueryError(f"Too few encoders of the table have what {term} with {outcome} needs; measure some.")
 
 
-def some_of(estimates: Sequence[Estimate], what: str) -> Sequence[Estimate]:
+def require_estimates(estimates: Sequence[Estimate], what: str) -> Sequence[Estimate]:
     """The estimates; QueryError if there are none, because too few encoders have ``what``."""
     if not estimates:
         raise QueryError(f"Too few encoders of the table have {what} to compare; measure some.")
     return estimates
 
 
-def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
+def describe_hc3_change(estimate: Estimate, *, level: float = 0.05) -> str:
     """What HC3 standard errors say of a p-value below ``level`` that is not below it with them; empty if it stays.
 
     >>> one = Estimate(term="log(z_dim)", value=-4.0, p=0.01, p_robust=0.2, n=30, unit="points")
-    >>> undone_by_hc3(one), undone_by_hc3(one.described(p_robust=0.02)), undone_by_hc3(one.described(p=0.3))
-    ("by HC3 standard errors and Student's t, which allow for unequal variances, p is 0.2", '', '')
+    >>> describe_hc3_change(one)
+    "by HC3 standard errors and Student's t, which allow for unequal variances, p is 0.2"
+    >>> describe_hc3_change(one.described(p_robust=0.02)), describe_hc3_change(one.described(p=0.3))
+    ('', '')
     """
     if estimate.p is None or estimate.p >= level:
         return ""
@@ -414,7 +420,7 @@ def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
     return f"by HC3 standard errors and Student's t, which allow for unequal variances, p is {estimate.p_robust:.2g}"
 
 
-def excludes_zero(estimate: Estimate) -> bool:
+def has_interval_without_zero(estimate: Estimate) -> bool:
     """True if there is an interval and 0 lies outside."""
     low, high = estimate.ci_low, estimate.ci_high
     return low is not None and high is not None and not low <= 0 <= high

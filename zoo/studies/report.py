@@ -23,40 +23,40 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
-from ..analysis.columns import estimates_frame, records
+from ..analysis.columns import estimates_frame, list_estimates
 from ..analysis.table import StudyTable
-from ..errors import QueryError, StoreError, counted
-from ..evaluation.drawing import save, style
-from ..files import plain_cell, replace_folder, replaced
-from ..optional import requires_extra
+from ..errors import QueryError, StoreError, format_count
+from ..evaluation.drawing import save, use_style
+from ..files import escape_csv_cell, replace_file, replace_folder
+from ..optional import require_extra
 from ..version import __version__
-from .findings import Findings, Verdict, shown_verdict
-from .running import Progress, StudyRun, no_progress
+from .findings import Findings, Verdict, format_verdict
+from .running import Progress, StudyRun, ignore_progress
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 """From the best to the worst."""
 FORMAT = "zoo-study-1"
 
 
-def document_of(runs: Sequence[StudyRun]) -> dict[str, Any]:
+def build_report_document(runs: Sequence[StudyRun]) -> dict[str, Any]:
     """Everything but the drawings, as JSON can hold it; a missing number is None."""
     table = runs[0].table
     return {
         "format": FORMAT,
         "version": __version__,
         "table": {
-            "name": table_name(table),
+            "name": describe_table(table),
             "encoders": len(table),
             "corrected": table.corrected,
             "mine": list(table.mine),
             "left_out": {reason: list(encoders) for reason, encoders in table.left_out.items()},
         },
-        "verdicts": verdict_counts(claim for run in runs for claim in run.findings.claims),
+        "verdicts": count_verdicts(claim for run in runs for claim in run.findings.claims),
         "studies": [_study(run) for run in runs],
     }
 
 
-def table_name(table: StudyTable) -> str:
+def describe_table(table: StudyTable) -> str:
     """How to speak of a table: as published, or corrected; and with whose encoders."""
     name = "corrected" if table.corrected else "as published"
     n_mine, protocols = len(table.mine), " and ".join(table.protocols_of_mine)
@@ -64,24 +64,24 @@ def table_name(table: StudyTable) -> str:
     return f"{name}, with {n_mine} encoder{'s' * (n_mine != 1)} of yours{by}" if n_mine else name
 
 
-def other_name(run: StudyRun) -> str:
+def describe_other_table(run: StudyRun) -> str:
     """How to speak of the second table of a run."""
     return "as published" if run.table.corrected or run.table.mine else "corrected"
 
 
-def verdict_counts(claims: Any) -> dict[str, int]:
+def count_verdicts(claims: Any) -> dict[str, int]:
     """Number of claims by verdict, in the order of :data:`VERDICTS`."""
     counts = Counter(claim.verdict for claim in claims)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def other_side(findings: Findings) -> dict[str, Any]:
+def summarise_other_table(findings: Findings) -> dict[str, Any]:
     """What a second table has to say, as JSON can hold it: what is ours of each claim, and the numbers."""
     return {"claims": {claim.claim: claim.ours for claim in findings.claims}, **_numbers(findings)}
 
 
-def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
-    """A study of a document with what a second table says, :func:`other_side`, where that is something else."""
+def add_other_table(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
+    """A study of a document with what a second table says (:func:`summarise_other_table`), where it differs."""
     claims = []
     for claim in study["claims"]:
         ours = other["claims"].get(claim["claim"], "not available")
@@ -90,7 +90,7 @@ def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) ->
     return {**study, "claims": claims, "other_table": {"name": name, **numbers}}
 
 
-def figure_file(study: str, figure: str) -> str:
+def get_figure_path(study: str, figure: str) -> str:
     """Where a report has a figure, without suffix: as .png and .svg, and its data, if it has some, as .csv."""
     return f"figures/{study}-{figure}"
 
@@ -100,7 +100,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
         "name": run.study.name,
         "question": run.study.question,
         "answer": run.findings.answer,
-        "verdicts": verdict_counts(run.findings.claims),
+        "verdicts": count_verdicts(run.findings.claims),
         "claims": [asdict(claim) for claim in run.findings.claims],
         **_numbers(run.findings),
         "notes": list(run.findings.notes),
@@ -109,18 +109,22 @@ def _study(run: StudyRun) -> dict[str, Any]:
                 "name": figure.name,
                 "title": figure.title,
                 "caption": figure.caption,
-                "file": figure_file(run.study.name, figure.name),
+                "file": get_figure_path(run.study.name, figure.name),
                 "has_data": figure.data is not None,
             }
             for figure in run.findings.figures
         ],
     }
-    return document if run.other is None else with_other(document, other_name(run), other_side(run.other))
+    return (
+        document
+        if run.other is None
+        else add_other_table(document, describe_other_table(run), summarise_other_table(run.other))
+    )
 
 
 def _numbers(findings: Findings) -> dict[str, Any]:
     return {
-        "estimates": records(findings.estimates),
+        "estimates": list_estimates(findings.estimates),
         "tables": [
             {
                 "title": table.title,
@@ -147,7 +151,7 @@ TITLE = "What the published results mean"
 _OPEN_HEADERS = ("study", "claim", "source", "paper", "ours", "why")
 
 
-def html_page(
+def render_html_report(
     document: Mapping[str, Any], *, images: Mapping[str, str] | None = None, texts: Mapping[str, str] | None = None
 ) -> str:
     """The report as a page.
@@ -155,7 +159,7 @@ def html_page(
     With ``images`` (file of a figure -> address of its picture) the page stands alone, with the further files ``texts``
     at its end; by default it needs the folder ``figures/`` beside it.
     """
-    with requires_extra("study", needed_for="A report"):
+    with require_extra("study", needed_for="A report"):
         import jinja2
 
     environment = jinja2.Environment(
@@ -163,12 +167,12 @@ def html_page(
     )
     environment.filters["number"] = number
     template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
-    return template.render(title=TITLE, images=images, texts=texts or {}, **shown(document)) + "\n"
+    return template.render(title=TITLE, images=images, texts=texts or {}, **format_report(document)) + "\n"
 
 
-def markdown_page(document: Mapping[str, Any]) -> str:
+def render_markdown_report(document: Mapping[str, Any]) -> str:
     """The same content as Markdown, with the figures as PNG."""
-    content = shown(document)
+    content = format_report(document)
     lines = [f"# {TITLE}", "", content["summary"], "", "## Verdicts by study", ""]
     lines += _markdown_table(content["count_headers"], [[one["name"], *one["counts"]] for one in content["studies"]])
     for verdict, rows in content["open"].items():
@@ -207,7 +211,7 @@ def number(value: float | int | None) -> str:
     return "–" if value is None else f"{value:.4g}"  # noqa: RUF001
 
 
-def shown(document: Mapping[str, Any]) -> dict[str, Any]:
+def format_report(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document as pages show it: everything as text, in tables."""
     verdicts = [*document["verdicts"]]
     return {
@@ -217,7 +221,7 @@ def shown(document: Mapping[str, Any]) -> dict[str, Any]:
         "table": document["table"],
         "version": document["version"],
         "verdicts": document["verdicts"],
-        "summary": summary(document),
+        "summary": summarise_report(document),
         "estimate_headers": ESTIMATE_HEADERS,
         "studies": [_shown_study(study) for study in document["studies"]],
     }
@@ -232,7 +236,9 @@ def _open_rows(document: Mapping[str, Any], verdict: str) -> list[list[str]]:
             claim["source"],
             claim["paper"],
             claim["ours"],
-            f"{shown_verdict(verdict, claim['rests_on'])}: {claim['reason']}" if claim["rests_on"] else claim["reason"],
+            f"{format_verdict(verdict, claim['rests_on'])}: {claim['reason']}"
+            if claim["rests_on"]
+            else claim["reason"],
         ]
         for study in document["studies"]
         for claim in study["claims"]
@@ -240,13 +246,13 @@ def _open_rows(document: Mapping[str, Any], verdict: str) -> list[list[str]]:
     ]
 
 
-def summary(document: Mapping[str, Any]) -> str:
+def summarise_report(document: Mapping[str, Any]) -> str:
     """One paragraph: which table, how many claims came out how, who was left out."""
     table, verdicts = document["table"], document["verdicts"]
     counts = ", ".join(f"{n} {_PLURAL.get(verdict, verdict)}" for verdict, n in verdicts.items())
     text = (
         f"{sum(verdicts.values())} claims; studies of the published encoders take the table {table['name']} "
-        f"({counted(table['encoders'], 'encoder')}): {counts}."
+        f"({format_count(table['encoders'], 'encoder')}): {counts}."
     )
     for reason, encoders in table["left_out"].items():
         text += f" Left out: {', '.join(encoders)} ({reason})."
@@ -264,7 +270,7 @@ def _shown_study(study: Mapping[str, Any]) -> dict[str, Any]:
             claim["paper"],
             claim["ours"],
             *([claim.get("ours_on_other_table", "the same")] if differs else []),
-            shown_verdict(claim["verdict"], claim["rests_on"]),
+            format_verdict(claim["verdict"], claim["rests_on"]),
             claim["reason"],
         ]
         for claim in study["claims"]
@@ -278,7 +284,7 @@ def _shown_study(study: Mapping[str, Any]) -> dict[str, Any]:
         "claim_classes": [claim["verdict"].replace(" ", "-") for claim in study["claims"]],
         "agreeing": f"{study['verdicts']['agrees']} of {len(study['claims'])} claims agree",
         "counts": [*map(str, study["verdicts"].values()), str(len(study["claims"]))],
-        "rows_lines": [rows_used(row) for row in study["rows"]],
+        "rows_lines": [describe_rows_used(row) for row in study["rows"]],
         "estimate_rows": [estimate_cells(record) for record in study["estimates"]],
     }
 
@@ -299,10 +305,11 @@ def estimate_cells(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def rows_used(row: Mapping[str, Any]) -> str:
+def describe_rows_used(row: Mapping[str, Any]) -> str:
     """One line: how many rows a part used, and why it left the others out.
 
-    >>> rows_used({"part": "Figure 4", "used": 5, "unit": "encoders", "left_out": {"usability not published": 2}})
+    >>> left_out = {"usability not published": 2}
+    >>> describe_rows_used({"part": "Figure 4", "used": 5, "unit": "encoders", "left_out": left_out})
     'Figure 4: 5 encoders used; left out: 2 (usability not published)'
     """
     left = ", ".join(f"{number} ({reason})" for reason, number in row["left_out"].items())
@@ -320,10 +327,10 @@ CONTENTS = "files.json"  # every file of the report and its SHA-256
 _SEAL = re.compile(rb"<!-- (\S+) sha256 ([0-9a-f]{64}) -->\n\Z")  # last line of a file, about all before it
 
 
-def page_of(target: Path) -> Path:
+def get_report_page(target: Path) -> Path:
     """The file that a report which stands alone is written to: ``report.html`` for ``report``.
 
-    >>> page_of(Path("report")).name, page_of(Path("mine.html")).name
+    >>> get_report_page(Path("report")).name, get_report_page(Path("mine.html")).name
     ('report.html', 'mine.html')
     """
     return target if target.suffix.lower() in (".html", ".htm") else target.with_name(f"{target.name}.html")
@@ -332,10 +339,10 @@ def page_of(target: Path) -> Path:
 def require_reportable(folder: Path, *, single_file: bool = False) -> None:
     """Refuse, before any work, a place where something would be lost: anything but an untouched earlier report.
 
-    With ``single_file`` the report is one file, :func:`page_of` the folder's name.
+    With ``single_file`` the report is one file, :func:`get_report_page` the folder's name.
     """
     if single_file:
-        _require_page(Path(os.path.realpath(page_of(folder))))
+        _require_page(Path(os.path.realpath(get_report_page(folder))))
         return
     target = Path(os.path.realpath(folder))
     if target == Path.cwd():
@@ -378,14 +385,14 @@ def _require_page(target: Path) -> None:
         raise StoreError(f"The file {target} cannot be read ({error.strerror}); choose another name.") from error
 
 
-def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = no_progress) -> Path:
-    """Draws the figures and writes the report as one page that stands alone, the file :func:`page_of` the target.
+def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = ignore_progress) -> Path:
+    """Draws the figures and writes the report as one page that stands alone; see :func:`get_report_page`.
 
     ``progress`` is called with the figure that is drawn. A refused place is left as it was.
     """
-    page = Path(os.path.realpath(page_of(target)))
+    page = Path(os.path.realpath(get_report_page(target)))
     _require_page(page)
-    document = document_of(runs)
+    document = build_report_document(runs)
     try:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
@@ -396,9 +403,9 @@ def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = n
                 for file in (figure["file"] for figure in study["figures"])
             }
         texts = {name: text for run in runs for name, text in run.findings.files.items()}
-        content = html_page(document, images=images, texts=texts).encode()
+        content = render_html_report(document, images=images, texts=texts).encode()
         seal = f"<!-- {FORMAT} sha256 {hashlib.sha256(content).hexdigest()} -->\n"
-        with replaced(page) as file:
+        with replace_file(page) as file:
             file.write(content + seal.encode())
     except OSError as error:
         raise StoreError(
@@ -407,7 +414,7 @@ def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = n
     return page
 
 
-def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress = no_progress) -> list[Path]:
+def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress = ignore_progress) -> list[Path]:
     """Draws the figures and writes everything into a folder that is absent, empty, or an untouched earlier report.
 
     The files are ``index.html``, ``report.md``, ``report.json``, ``estimates.csv`` and ``figures/``. A refused folder
@@ -416,13 +423,13 @@ def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress =
     require_reportable(folder)
     target = Path(os.path.realpath(folder))
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
-    document = document_of(runs)
+    document = build_report_document(runs)
     try:
         temporary.mkdir(parents=True)
         _draw(runs, temporary, progress)
         texts = {
-            "index.html": html_page(document),
-            "report.md": markdown_page(document),
+            "index.html": render_html_report(document),
+            "report.md": render_markdown_report(document),
             "report.json": json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
             "estimates.csv": _estimates_csv(runs),
             **{name: text for run in runs for name, text in run.findings.files.items()},
@@ -443,20 +450,20 @@ def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress =
 def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
     (folder / "figures").mkdir()
     figures = [(run.study.name, figure) for run in runs for figure in run.findings.figures]
-    with style():
+    with use_style():
         for position, (study, figure) in enumerate(figures):
             progress(f"drawing {figure.name}", position, len(figures))
-            save(figure.draw(), folder / figure_file(study, figure.name))
+            save(figure.draw(), folder / get_figure_path(study, figure.name))
             if figure.data is not None:
-                data = folder / f"{figure_file(study, figure.name)}.csv"
-                data.write_text(csv_text(figure.data()), encoding="utf-8", newline="")
+                data = folder / f"{get_figure_path(study, figure.name)}.csv"
+                data.write_text(format_csv(figure.data()), encoding="utf-8", newline="")
     progress("drawn", len(figures), len(figures))
 
 
-def csv_text(rows: Sequence[Sequence[object]]) -> str:
+def format_csv(rows: Sequence[Sequence[object]]) -> str:
     """Rows, headers first, as the text of a CSV file."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(map(plain_cell, row) for row in rows)
+    csv.writer(file, lineterminator="\n").writerows(map(escape_csv_cell, row) for row in rows)
     return file.getvalue()
 
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from ..analysis.table import StudyTable, one_thread, study_table
+from ..analysis.table import StudyTable, limit_to_one_thread, study_table
 from ..errors import ContentError, MissingExtra, QueryError, UnknownName
-from ..files import require_regular, shipped_studies
+from ..files import list_shipped_studies, require_regular
 from .findings import Claim, Findings
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how many steps are done, and of how many."""
 
 
-def no_progress(what: str, done: int, total: int) -> None: ...
+def ignore_progress(what: str, done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class StudyOptions:
     n_trials: int = 50  # of that search, each target
     n_workers: int = 0  # processes; 0 means one a core
     encoders: tuple[str, ...] = ()  # of the radar; empty means those of the paper
-    progress: Progress = no_progress
+    progress: Progress = ignore_progress
 
 
 LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "statsmodels", "xgboost")
@@ -63,12 +63,12 @@ class Study:
         return self.path / "__init__.py" if self.path.is_dir() else self.path
 
 
-def studies() -> dict[str, Study]:
+def list_studies() -> dict[str, Study]:
     """The shipped studies by name, in name order."""
-    return {name: read_study(path) for name, path in shipped_studies().items()}
+    return {name: read_study(path) for name, path in list_shipped_studies().items()}
 
 
-def study_named(name: str) -> Study:
+def find_study(name: str) -> Study:
     """A shipped study by its name or an unambiguous beginning of it, or any study by the path of its file or folder."""
     if name.endswith(".py") or "/" in name:
         path = Path(name)
@@ -79,7 +79,7 @@ def study_named(name: str) -> Study:
                 f"There is no file {name}, expected the path of a study; 'zoo study' lists the shipped ones."
             )
         return read_study(path)
-    known = studies()
+    known = list_studies()
     if name in known:
         return known[name]
     folded = name.casefold().replace("-", "_")
@@ -173,7 +173,7 @@ class StudyRun:
     other: Findings | None = None  # of the same study on the other table: corrected if ``table`` is as published
 
 
-@one_thread()
+@limit_to_one_thread()
 def run_studies(
     chosen: Sequence[Study],
     *,
@@ -212,8 +212,8 @@ def run_studies(
     return runs
 
 
-@one_thread()
-def findings_of(study: Study, *tables: StudyTable, options: StudyOptions | None = None) -> list[Findings]:
+@limit_to_one_thread()
+def run_study_tables(study: Study, *tables: StudyTable, options: StudyOptions | None = None) -> list[Findings]:
     """What one study says of the encoders of each table, which are compared with no other."""
     function = load_study(study)  # once, for what a study keeps is lost when it is loaded anew
     asked = tables if study.reads_table else tables[:1]

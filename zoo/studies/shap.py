@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.importance import Importance
-from ..evaluation.drawing import SMALLEST, letter, new_figure
-from ..optional import requires_extra
+from ..evaluation.drawing import SMALLEST, make_figure, write_panel_letters
+from ..optional import require_extra
 
-with requires_extra("study", needed_for="A figure"):
+with require_extra("study", needed_for="A figure"):
     import numpy as np
     from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-def explanation(found: Importance, labels: Mapping[str, str]) -> Any:
+def build_explanation(found: Importance, labels: Mapping[str, str]) -> Any:
     """SHAP values as the library's ``Explanation``, (n encoders, features), with the choices as data."""
     import shap
 
@@ -42,7 +42,7 @@ def draw_bars(
 
     drawing, panels = _panels(found, n_columns=3, height=0.2 * n_features + 0.8)
     for axes, one, title in zip(panels, found, titles, strict=False):
-        shap.plots.bar(explanation(one, labels), max_display=n_features + 1, ax=axes, show=False)
+        shap.plots.bar(build_explanation(one, labels), max_display=n_features + 1, ax=axes, show=False)
         _finish(axes, f"{title}, n = {one.n}\nmean |SHAP| [points]")
     return drawing
 
@@ -56,7 +56,7 @@ def draw_swarms(
     drawing, panels = _panels(found, n_columns=2, height=0.19 * n_features + 0.8)
     for axes, one, title in zip(panels, found, titles, strict=False):
         shap.plots.beeswarm(
-            explanation(one, labels),
+            build_explanation(one, labels),
             max_display=n_features,
             ax=axes,
             show=False,
@@ -81,13 +81,13 @@ def draw_choice(
     for axes, one, title in zip(panels, found, titles, strict=False):
         values = one.values[feature]
         places = [place for value in only for place in values.index[values == value]] if only else list(values.index)
-        scatter(axes, one.shap.loc[places, feature], values[places])
+        plot_shap_scatter(axes, one.shap.loc[places, feature], values[places])
         axes.set_xlabel(label, fontsize=7)
         axes.set_ylabel(f"{title}\nSHAP value [points]", fontsize=7)
     return drawing
 
 
-def scatter(axes: Axes, shares: pd.Series, choices: pd.Series) -> None:
+def plot_shap_scatter(axes: Axes, shares: pd.Series, choices: pd.Series) -> None:
     """SHAP values (n,) against choices (n,), numbers on a logarithmic axis or texts, by the library."""
     import shap
 
@@ -117,10 +117,10 @@ def _is_number(choices: pd.Series) -> bool:
 def _panels(found: Sequence[Importance], *, n_columns: int, height: float) -> tuple[Drawing, list[Axes]]:
     n_columns = min(n_columns, len(found))
     n_rows = -(-len(found) // n_columns)
-    drawing, panels = new_figure(height=n_rows * height, n_rows=n_rows, n_columns=n_columns)
+    drawing, panels = make_figure(height=n_rows * height, n_rows=n_rows, n_columns=n_columns)
     for axes in panels[len(found) :]:
         axes.set_visible(False)
-    letter(panels[: len(found)])
+    write_panel_letters(panels[: len(found)])
     return drawing, panels
 
 

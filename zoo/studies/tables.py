@@ -12,7 +12,7 @@ from ..analysis.groups import PARTS
 from ..analysis.table import StudyTable
 from ..evaluation.drawing import COMPONENT_COLOURS, MARKS
 from ..results.rows import errata
-from .findings import Rows, Table
+from .findings import FindingsTable, RowsUsed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +24,10 @@ def read_printed(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t"))
 
 
-def interval(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str:
+def format_estimate(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str:
     """A value with its interval, or why it has none.
 
-    >>> interval(Estimate(term="a - b", value=2.0, ci_low=-1.0, ci_high=5.0, n=9, unit="points"))
+    >>> format_estimate(Estimate(term="a - b", value=2.0, ci_low=-1.0, ci_high=5.0, n=9, unit="points"))
     '+2.0 [-1.0, +5.0]'
     """
     if estimate.value is None:
@@ -38,27 +38,27 @@ def interval(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str
     return f"{estimate.value:{form}} [{estimate.ci_low:{form}}, {estimate.ci_high:{form}}]"
 
 
-def unsigned(estimate: Estimate, digits: int = 2) -> str:
+def format_unsigned(estimate: Estimate, digits: int = 2) -> str:
     """The same without a plus sign."""
-    return interval(estimate, digits=digits, signed=False)
+    return format_estimate(estimate, digits=digits, signed=False)
 
 
 def estimate_table(
     title: str, term: str, estimates: Sequence[Estimate], *, note: str = "", signed: bool = True
-) -> Table:
+) -> FindingsTable:
     """One row an estimate: term, value, interval, p, false-discovery rate and n; empty columns are left out."""
     headers = [term, "value [95 % interval]", "p", "false-discovery rate", "encoders"]
     rows = [
         [
             one.term,
-            interval(one, signed=signed),
+            format_estimate(one, signed=signed),
             *("" if p is None else f"{p:.2g}" for p in (one.p, one.p_adjusted)),
             str(one.n),
         ]
         for one in estimates
     ]
     used = [place for place in range(len(headers)) if place < 2 or any(row[place] for row in rows)]
-    return Table(
+    return FindingsTable(
         title=title,
         headers=[headers[place] for place in used],
         rows=[[row[place] for place in used] for row in rows],
@@ -66,7 +66,7 @@ def estimate_table(
     )
 
 
-def cross_table(
+def build_cross_table(
     title: str,
     term: str,
     columns: Mapping[str, Sequence[Estimate]],
@@ -74,13 +74,14 @@ def cross_table(
     note: str = "",
     digits: int = 2,
     signed: bool = True,
-) -> Table:
+) -> FindingsTable:
     """One row a term, one column a set of estimates; a set without the term has an empty cell."""
     terms = list(dict.fromkeys(one.term for estimates in columns.values() for one in estimates))
     cells = [
-        {one.term: interval(one, digits=digits, signed=signed) for one in estimates} for estimates in columns.values()
+        {one.term: format_estimate(one, digits=digits, signed=signed) for one in estimates}
+        for estimates in columns.values()
     ]
-    return Table(
+    return FindingsTable(
         title=title,
         headers=[term, *columns],
         note=note,
@@ -88,10 +89,10 @@ def cross_table(
     )
 
 
-def probability(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """A p-value at two digits; empty if there is none.
 
-    >>> probability(0.0243), probability(0.314), probability(2.34e-4), probability(None)
+    >>> format_p_value(0.0243), format_p_value(0.314), format_p_value(2.34e-4), format_p_value(None)
     ('0.024', '0.31', '2.3e-04', '')
     """
     if p is None:
@@ -99,22 +100,22 @@ def probability(p: float | None) -> str:
     return f"{p:.2g}" if p >= 1e-3 else f"{p:.1e}"
 
 
-def per(estimate: Estimate) -> str:
+def format_effect_unit(estimate: Estimate) -> str:
     """The unit without what every risk has in common: "per unit of log(z_dim)", "mlp against identity"."""
     return estimate.unit.removeprefix("percentage points ")
 
 
-def with_interval(estimate: Estimate) -> str:
+def format_with_interval(estimate: Estimate) -> str:
     """A value and its interval: ``"-0.08 [-0.31, 0.15]"``."""
     low, high = estimate.ci_low, estimate.ci_high
     interval = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
     return f"{'none' if estimate.value is None else f'{estimate.value:.2f}'}{interval}"
 
 
-def risk_label(outcome: str, *, lines: bool = False) -> str:
+def label_risk_axis(outcome: str, *, lines: bool = False) -> str:
     """An axis of a component or an error: what it is, its unit, and that lower is better.
 
-    >>> risk_label("usability"), risk_label("train_test", lines=True)
+    >>> label_risk_axis("usability"), label_risk_axis("train_test", lines=True)
     ('Usability error [points], lower is better', 'Full-shot error [%]\\nlower is better')
     """
     one = OUTCOMES[outcome]
@@ -123,7 +124,7 @@ def risk_label(outcome: str, *, lines: bool = False) -> str:
     return f"{words} [{'%' if one.unit == 'percent' else 'points'}]{gap}lower is better"
 
 
-def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> Rows:
+def count_rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> RowsUsed:
     """How many encoders of a table have all of these columns, and why the others of the whole table (``of``) do not."""
     before = {} if of is None else of.left_out
     gone = (
@@ -132,10 +133,10 @@ def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None
         else {reason: len(encoders) - len(before.get(reason, ())) for reason, encoders in table.left_out.items()}
     )
     left_out = {reason: n for reason, n in gone.items() if n} | table.n_left_out(*columns)
-    return Rows(part=part, used=len(table) - sum(table.n_left_out(*columns).values()), left_out=left_out)
+    return RowsUsed(part=part, used=len(table) - sum(table.n_left_out(*columns).values()), left_out=left_out)
 
 
-def doubts(encoders: Iterable[str]) -> list[str]:
+def describe_errata(encoders: Iterable[str]) -> list[str]:
     """What the errata say of the measurements of these encoders, one sentence each."""
     named = list(dict.fromkeys(encoders))
     return [
@@ -145,17 +146,17 @@ def doubts(encoders: Iterable[str]) -> list[str]:
     ]
 
 
-def listed(values: Mapping[str, float], *, signed: bool = False) -> str:
+def format_named_numbers(values: Mapping[str, float], *, signed: bool = False) -> str:
     """Numbers with their names, one digit after the point; components by their words.
 
-    >>> listed({"probe_gen": -9.04, "clustering": 1.0}, signed=True)
+    >>> format_named_numbers({"probe_gen": -9.04, "clustering": 1.0}, signed=True)
     'probe generalization -9.0, clustering +1.0'
     """
     names = {part: OUTCOMES[part].label.lower() if part in OUTCOMES else part for part in values}
     return ", ".join(f"{names[part]} {value:{'+' if signed else ''}.1f}" for part, value in values.items())
 
 
-def accuracy_label(setting: str) -> str:
+def describe_accuracy(setting: str) -> str:
     """The words for the accuracy of a setting: ``"full-shot"``, ``"1 %"``, ``"3-shot"``."""
     return OUTCOMES[setting].label.removesuffix(" error").replace("Full", "full")
 

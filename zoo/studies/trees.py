@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.columns import OUTCOMES, Estimate
-from ..analysis.importance import Importance, direction, level_effect, number_effect, subsampled, tree_importance
+from ..analysis.importance import (
+    Importance,
+    describe_direction,
+    estimate_level_effect,
+    iterate_subsampled_trees,
+    number_effect,
+    tree_importance,
+)
 from ..analysis.table import StudyTable
-from ..analysis.trees import Tuned, number_of_workers, sample_of, tune_all, written_parameters
+from ..analysis.trees import Tuned, number_of_workers, select_sample, tune_all, write_parameters
 from ..errors import QueryError
-from .findings import Answer, Claim, Rows, answered
+from .findings import Claim, ClaimAnswer, RowsUsed, answer_claim
 from .running import StudyOptions
 
 FILE = "tuned_trees.toml"
@@ -41,10 +48,10 @@ class Trees:
         """One sentence an outcome that could not be fitted."""
         return [f"No trees of {OUTCOMES[outcome].label.lower()}: {why}" for outcome, why in self.refused.items()]
 
-    def rows(self, table: StudyTable) -> list[Rows]:
+    def rows(self, table: StudyTable) -> list[RowsUsed]:
         """How many encoders each model was trained on."""
         return [
-            Rows(
+            RowsUsed(
                 part=f"trees of {OUTCOMES[outcome].label.lower()}",
                 used=importance.n,
                 left_out=table.n_left_out(outcome),
@@ -53,7 +60,7 @@ class Trees:
         ]
 
 
-def tuned_trees(
+def tune_trees(
     table: StudyTable, outcomes: Sequence[str], options: StudyOptions, *, features: str = "few"
 ) -> dict[str, Tuned]:
     """The settings that were searched anew, by outcome, if the options ask for it; else none, so the stored ones count.
@@ -65,7 +72,7 @@ def tuned_trees(
     possible = []
     for outcome in outcomes:
         try:
-            sample_of(table, outcome, features, n_least=N_FOLDS)
+            select_sample(table, outcome, features, n_least=N_FOLDS)
         except QueryError:  # training gives the reason
             continue
         possible.append(outcome)
@@ -89,12 +96,12 @@ def tuned_trees(
     )
 
 
-def settings_of(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
+def get_tree_settings(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
     """Settings of the trees by outcome."""
     return {outcome: one.parameters for outcome, one in tuned.items()}
 
 
-def tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE) -> dict[str, str]:
+def build_tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE) -> dict[str, str]:
     """The file of a report that keeps what was searched, laid out as the stored settings; none if nothing was."""
     searches = [one for by_outcome in tuned for one in by_outcome.values()]
     if not searches:
@@ -102,11 +109,11 @@ def tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE
     rows = f"{len(table)} {'corrected' if table.corrected else 'published'} rows"
     rows += f", {len(table.mine)} of them measured by the user" if table.mine else ""
     with tempfile.TemporaryDirectory() as folder:
-        path = written_parameters(searches, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
+        path = write_parameters(searches, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
         return {name: path.read_text(encoding="utf-8")}
 
 
-def fitted_trees(
+def fit_trees(
     table: StudyTable,
     outcomes: Sequence[str],
     options: StudyOptions,
@@ -129,7 +136,7 @@ def fitted_trees(
             n_again = n_subsamples if again_for is None or outcome in again_for else 0
         except QueryError as error:
             return str(error)
-        again = subsampled(
+        again = iterate_subsampled_trees(
             table, outcome, features=features, parameters=settings, n_subsamples=n_again, seed=options.seed
         )
         try:
@@ -156,7 +163,7 @@ ARROWS = {"raises": "↑", "lowers": "↓", "little": "·"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TreeChoice:
     """One design choice as the paper speaks of it."""
 
     words: str  # "more dimensions": the error is lower with ...
@@ -169,7 +176,7 @@ class Choice:
     def effect(self, importance: Importance) -> Estimate:
         """Mean SHAP value with the choice minus without; negative lowers the risk."""
         if self.levels:
-            return level_effect(importance, self.feature, self.levels)
+            return estimate_level_effect(importance, self.feature, self.levels)
         among = None
         if self.family:
             among = importance.values.index[importance.values["family"] == self.family].tolist()
@@ -207,7 +214,7 @@ class Way:
         return f"{self.effect.value:+.2f} points ({100 * self.share:+.1f} % of the mean{steady})"
 
 
-def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
+def find_effect_direction(choice: TreeChoice, outcome: str, trees: Trees) -> Way:
     """Which way a choice moves an outcome; QueryError if all or none of the encoders have made the choice."""
     importance = trees.of(outcome)
     effect = choice.effect(importance)
@@ -226,13 +233,13 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
     return Way(
         effect=effect.described(note=f"{effect.note}{steady}"),
         share=value / mean,
-        found=direction(effect, mean=mean),
+        found=describe_direction(effect, mean=mean),
         same=same,
         again=len(again),
     )
 
 
-def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
+def claim_of_way(choice: TreeChoice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
     """The claim that an outcome is lower or higher with a choice, about the same (``little``), or not higher.
 
     Lower and higher hold only if three of four models of parts of the encoders agree in sign; a sign that is as printed
@@ -240,8 +247,8 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
     """
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
-    def answer() -> Answer:
-        moved = way_of(choice, outcome, trees)
+    def answer() -> ClaimAnswer:
+        moved = find_effect_direction(choice, outcome, trees)
         if not moved.steady:
             reason = "the sign depends on which encoders the trees are trained on"
         elif moved.found == "little":
@@ -255,7 +262,7 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
         holds = holds or (way == "no worse" and moved.found != "raises")
         value = moved.effect.value or 0.0
         by_sign = (way == "raises" and value > 0) or (way == "lowers" and value < 0)
-        return Answer(
+        return ClaimAnswer(
             ours=moved.text,
             value=value,
             holds=holds,
@@ -263,18 +270,18 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
             reason=f"the sign in one model is as printed, but {reason}" if by_sign else reason,
         )
 
-    return answered(
-        f"By SHAP, the {error_of(outcome)} is {words} with {choice.words}",
+    return answer_claim(
+        f"By SHAP, the {describe_outcome(outcome)} is {words} with {choice.words}",
         source=source,
         paper=paper or words,
         answer=answer,
     )
 
 
-def error_of(outcome: str) -> str:
+def describe_outcome(outcome: str) -> str:
     """An outcome as the object of a sentence.
 
-    >>> error_of("usability"), error_of("train_test")
+    >>> describe_outcome("usability"), describe_outcome("train_test")
     ('usability error', 'full-shot error')
     """
     label = OUTCOMES[outcome].label

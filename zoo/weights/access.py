@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from ..errors import ZooError
-from .hosts import is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
-from .places import Answer, Source, shown, source
+from .hosts import (
+    describe_request_error,
+    get_silence_reason,
+    is_page,
+    is_unconnected,
+    parse_content_length,
+    remember_silent_host,
+    send_request,
+)
+from .locations import HostResponse, ResolvedSource, format_location, resolve_source
 from .store import REGISTERED
 
 _TIMEOUT_S = 10.0
@@ -23,7 +31,7 @@ _ON_THE_HUB = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedFile:
     """A place, and what is known of the file there; empty where nothing is."""
 
     place: str
@@ -32,36 +40,36 @@ class Recorded:
     size_bytes: int | None = None
 
 
-def located(place: str) -> Source:
+def resolve_location(place: str) -> ResolvedSource:
     """A place, resolved; an address of the Hub is a place on the Hub."""
     match = _ON_THE_HUB.fullmatch(place)
     if match is None:
-        return source(place)
+        return resolve_source(place)
     name = unquote(match["name"] or "")
     revision = unquote(match["revision"] or "")
-    plain = source(f"hf:{match['repository']}{f'/{name}' if name else ''}")
+    plain = resolve_source(f"hf:{match['repository']}{f'/{name}' if name else ''}")
     return replace(plain, place=place, revision=revision if revision not in ("", "main") else None)
 
 
-def ask(recorded: Recorded) -> Answer:
+def ask(recorded: RecordedFile) -> HostResponse:
     """Asks the host of a place about the file there; no answer is an error."""
     if recorded.place.startswith(REGISTERED):
-        return Answer(access="here", detail="registered")
+        return HostResponse(access="here", detail="registered")
     try:
-        resolved = located(recorded.place)
+        resolved = resolve_location(recorded.place)
         if resolved.path is not None:
             is_there = resolved.path.exists()
-            return Answer(access="here" if is_there else "gone", detail="" if is_there else "no such file here")
+            return HostResponse(access="here" if is_there else "gone", detail="" if is_there else "no such file here")
         if resolved.kind == "hub":
             return _ask_hub(resolved, recorded)
-        if reason := no_answer(resolved.url or ""):
-            return Answer(access="unreachable", detail=reason)
+        if reason := get_silence_reason(resolved.url or ""):
+            return HostResponse(access="unreachable", detail=reason)
         return _ask_server(resolved.url or "", recorded)
     except ZooError as error:  # a place that cannot be resolved here, as one of a library that is not installed
-        return Answer(access="unreachable", detail=str(error).rstrip("."))
+        return HostResponse(access="unreachable", detail=str(error).rstrip("."))
 
 
-def _compared(answer: Answer, recorded: Recorded) -> Answer:
+def _compared(answer: HostResponse, recorded: RecordedFile) -> HostResponse:
     """An answer of a host, changed if its file is not the recorded one."""
     if answer.access != "open":
         return answer
@@ -73,21 +81,23 @@ def _compared(answer: Answer, recorded: Recorded) -> Answer:
     return answer
 
 
-def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
+def _ask_hub(resolved: ResolvedSource, recorded: RecordedFile) -> HostResponse:
     """A repository that has moved on since the recorded revision has changed only if the file is another one."""
-    from .huggingface import head, token  # half a second that only places on the Hub need
+    from .huggingface import fetch_hub_metadata, find_hub_token  # half a second that only places on the Hub need
 
     wanted = resolved.revision or recorded.revision
 
-    def first_of(revision: str, own: str) -> Answer:
+    def first_of(revision: str, own: str) -> HostResponse:
         """The answer for the first file name that the repository has."""
-        answers = (head(resolved, name, revision, token=own) for name in resolved.filenames)
-        absent = Answer(access="gone", detail=f"{resolved.repository} has no file {' or '.join(resolved.filenames)}")
+        answers = (fetch_hub_metadata(resolved, name, revision, token=own) for name in resolved.filenames)
+        absent = HostResponse(
+            access="gone", detail=f"{resolved.repository} has no file {' or '.join(resolved.filenames)}"
+        )
         return next((answer for answer in answers if answer is not None), absent)
 
     first = _compared(first_of(wanted, ""), recorded)
     if first.access == "gated":
-        if not (own := token()):
+        if not (own := find_hub_token()):
             return replace(first, detail="HF_TOKEN is not set")
         admitted = _compared(first_of(wanted, own), recorded)
         if admitted.access == "open":
@@ -107,26 +117,26 @@ def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
     return replace(latest, access="changed", detail=other)
 
 
-def _ask_server(url: str, recorded: Recorded) -> Answer:
+def _ask_server(url: str, recorded: RecordedFile) -> HostResponse:
     from .connections import Connections  # which listing needs not
 
     try:
         with Connections(is_public=True) as connections:
-            answer = request("HEAD", url, connections=connections, allow_redirects=True, timeout=_TIMEOUT_S)
+            answer = send_request("HEAD", url, connections=connections, allow_redirects=True, timeout=_TIMEOUT_S)
     except (OSError, ValueError) as error:  # those of requests, and of an impossible host
-        reason = reason_of(error, url, _TIMEOUT_S)
+        reason = describe_request_error(error, url, _TIMEOUT_S)
         if is_unconnected(error):
-            note_silent(url, reason)
-        return Answer(access="unreachable", detail=reason)
+            remember_silent_host(url, reason)
+        return HostResponse(access="unreachable", detail=reason)
     said = f"the server answered {answer.status_code} {answer.reason or ''}".strip()
     if answer.status_code in (404, 410):
-        return Answer(access="gone", detail=said)
+        return HostResponse(access="gone", detail=said)
     if answer.status_code in (401, 403):  # the second also from stores of files for one that they do not have
         doubt = ", as some hosts do for a file that is gone" if answer.status_code == 403 else ""
-        return Answer(access="gated", detail=f"{said}{doubt}")
+        return HostResponse(access="gated", detail=f"{said}{doubt}")
     if not answer.ok:
-        return Answer(access="unreachable", detail=said)
+        return HostResponse(access="unreachable", detail=said)
     if is_page(answer):
-        page = f"{shown(url)} is a web page, and does not say whether the file behind it is open"
-        return Answer(access="unreachable", detail=page)
-    return _compared(Answer(access="open", size_bytes=length_of(answer)), recorded)
+        page = f"{format_location(url)} is a web page, and does not say whether the file behind it is open"
+        return HostResponse(access="unreachable", detail=page)
+    return _compared(HostResponse(access="open", size_bytes=parse_content_length(answer)), recorded)

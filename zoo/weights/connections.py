@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import WeightsRefused
-from ..optional import requires_extra
+from ..optional import require_extra
 
-with requires_extra("models", needed_for="Downloading weights"):
+with require_extra("models", needed_for="Downloading weights"):
     import requests
 
 _current: ContextVar[Connections] = ContextVar("connections")
@@ -80,7 +80,7 @@ class Connections:
                 )
 
 
-class _Watched:
+class _RegisteredConnection:
     """A connection of urllib3 that registers itself."""
 
     host: str
@@ -103,10 +103,14 @@ class _Watched:
 
 @cache
 def _watched(kind: type) -> Any:
-    return kind if issubclass(kind, _Watched) else type("WatchedConnection", (_Watched, kind), {})
+    return (
+        kind
+        if issubclass(kind, _RegisteredConnection)
+        else type("WatchedConnection", (_RegisteredConnection, kind), {})
+    )
 
 
-class Adapter(requests.adapters.HTTPAdapter):
+class RegisteringAdapter(requests.adapters.HTTPAdapter):
     """Transport of requests whose connections register themselves with the current :class:`Connections`."""
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:

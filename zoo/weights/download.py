@@ -31,16 +31,34 @@ from urllib.parse import urljoin, urlsplit
 from filelock import FileLock, Timeout
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
-from ..files import NO_LOCKS, replaced
-from ..optional import requires_extra
-from ..progress import Bar, Progress
+from ..files import NO_LOCKS, replace_file
+from ..optional import require_extra
+from ..progress import Progress, ProgressBar
 from ..storage import is_offline
 from .connections import Connections
-from .hosts import innermost, is_encoded, is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
+from .hosts import (
+    describe_request_error,
+    format_root_cause,
+    get_silence_reason,
+    is_encoded,
+    is_page,
+    is_unconnected,
+    parse_content_length,
+    remember_silent_host,
+    send_request,
+)
+from .locations import (
+    ExpectedFile,
+    FetchedFile,
+    ResolvedSource,
+    format_location,
+    get_torch_checkpoint_folder,
+    hash_file,
+    resolve_source,
+)
 from .parts import hash_parts, list_parts
-from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
-with requires_extra("models", needed_for="Downloading weights"):
+with require_extra("models", needed_for="Downloading weights"):
     import requests
     import urllib3
 
@@ -51,7 +69,7 @@ _UNANSWERED_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RetryPolicy:
     """How long and how often to try."""
 
     timeout_s: float = 30.0  # without a byte; and twice as long with next to none
@@ -70,10 +88,10 @@ class Policy:
     longest_wait_s: float = 60.0  # between two requests, also when the server asks for more
 
 
-POLICY = Policy()
+POLICY = RetryPolicy()
 
 
-class TakenAway(StoreError):
+class DownloadTaken(StoreError):
     """Another process was downloading the same file, and has converted it already or given up."""
 
 
@@ -97,8 +115,8 @@ def fetch(
     revision: str = "",
     is_public: bool = False,
     progress: Progress | None = None,
-    policy: Policy = POLICY,
-) -> Fetched:
+    policy: RetryPolicy = POLICY,
+) -> FetchedFile:
     """The file at a place, from a cache on this machine if it is in one, else from the network.
 
     ``downloads/`` and ``partial/`` are made in ``folder``. Without ``sha256`` (64 hexadecimal digits), the file must
@@ -109,11 +127,15 @@ def fetch(
     An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
     waited for another one and the file is gone: look for what the other has made of it, and call again.
     """
-    resolved = source(place)
+    resolved = resolve_source(place)
     whole = (sha256 or "").lower()
     if not re.fullmatch("(?:[0-9a-f]{64})?", whole):
-        raise QueryError(f"The sha256 {sha256!r} for {shown(resolved.place)} is none, expected 64 hexadecimal digits.")
-    expected = Expected(place=resolved.place, sha256=whole, sha256_prefix=resolved.sha256_prefix, size_bytes=size_bytes)
+        raise QueryError(
+            f"The sha256 {sha256!r} for {format_location(resolved.place)} is none, expected 64 hexadecimal digits."
+        )
+    expected = ExpectedFile(
+        place=resolved.place, sha256=whole, sha256_prefix=resolved.sha256_prefix, size_bytes=size_bytes
+    )
     if resolved.path is not None:
         return _user_file(resolved.path, expected)
     if resolved.kind == "hub":
@@ -125,15 +147,15 @@ def fetch(
         return cached
     if is_offline():
         raise WeightsUnavailable(
-            f"The file at {shown(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
+            f"The file at {format_location(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
             "ZOO_OFFLINE once, or give the path of a copy.",
             unreached=["ZOO_OFFLINE forbids to fetch; unset it once"],
         )
     _check_address(url, expected)
-    if reason := no_answer(url):
+    if reason := get_silence_reason(url):
         raise _unavailable(url, reason, unreached=[reason])
     try:
-        bar = Bar("B") if progress is None else progress
+        bar = ProgressBar("B") if progress is None else progress
         return _fetched(resolved, expected, folder, bar, replace(policy, is_public=is_public))
     except OSError as error:  # of the disk: those of the network never get here
         why = error.strerror or str(error)
@@ -143,7 +165,7 @@ def fetch(
         ) from error
 
 
-def _user_file(path: Path, expected: Expected) -> Fetched:
+def _user_file(path: Path, expected: ExpectedFile) -> FetchedFile:
     try:
         files = list_parts(path)
         for file in files:
@@ -155,7 +177,7 @@ def _user_file(path: Path, expected: Expected) -> Fetched:
             f"The file {path} cannot be read ({error.strerror or error}), expected one of weights; correct the path."
         ) from error
     expected.check(digest, size)
-    return Fetched(path=files[0], sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
+    return FetchedFile(path=files[0], sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
 
 
 def _key_of(place: str) -> str:
@@ -163,40 +185,43 @@ def _key_of(place: str) -> str:
     return blake2b(place.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _cached(resolved: Source, expected: Expected, folder: Path) -> Fetched | None:
+def _cached(resolved: ResolvedSource, expected: ExpectedFile, folder: Path) -> FetchedFile | None:
     """The file if this machine has it: downloaded before and not used since, or in torch.hub's cache.
 
     A wrong file is left to be replaced.
     """
     ours = (folder / "downloads").glob(f"{_key_of(resolved.place)}-*")
-    found = [(path, path.name.rpartition("-")[2], shown(resolved.url or "")) for path in ours]
+    found = [(path, path.name.rpartition("-")[2], format_location(resolved.url or "")) for path in ours]
     if expected.hash:  # without a hash a file of that name may be that of another address: names repeat
-        theirs = torch_checkpoints() / resolved.filenames[0]
+        theirs = get_torch_checkpoint_folder() / resolved.filenames[0]
         found.append((theirs, expected.hash, str(theirs)))
     for path, wanted, origin in found:
         try:
             if not path.is_file():
                 continue
-            digest, size = file_sha256(path)
+            digest, size = hash_file(path)
         except (OSError, ValueError):  # not readable, or no possible name
             continue
         if digest.startswith(wanted) and expected.fits(digest, size):
             is_ours = path.parent == folder / "downloads"
-            return Fetched(path=path, sha256=digest, size_bytes=size, origin=origin, is_ours=is_ours)
+            return FetchedFile(path=path, sha256=digest, size_bytes=size, origin=origin, is_ours=is_ours)
     return None
 
 
-def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
+def _fetched(
+    resolved: ResolvedSource, expected: ExpectedFile, folder: Path, progress: Progress, policy: RetryPolicy
+) -> FetchedFile:
     key = _key_of(resolved.place)
     part = folder / "partial" / f"{key}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(part.with_suffix(".lock")) as has_waited:
+    with _exclusive_lock(part.with_suffix(".lock")) as has_waited:
         if has_waited:
             if (cached := _cached(resolved, expected, folder)) is not None:
                 return cached
             if not part.exists():
-                raise TakenAway(
-                    f"Another process was downloading {shown(resolved.place)}, and its file is not in {folder} any "
+                raise DownloadTaken(
+                    f"Another process was downloading {format_location(resolved.place)}, and its file is not in "
+                    f"{folder} any "
                     "more; try again."
                 )
         try:
@@ -211,11 +236,13 @@ def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progr
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(part, target)
         _drop(part)
-    return Fetched(path=target, sha256=digest, size_bytes=size, origin=shown(resolved.url or ""), is_ours=True)
+    return FetchedFile(
+        path=target, sha256=digest, size_bytes=size, origin=format_location(resolved.url or ""), is_ours=True
+    )
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[bool]:
+def _exclusive_lock(path: Path) -> Iterator[bool]:
     """Lets one process in at a time; whether another one was there first."""
     lock, has_waited = FileLock(path, fallback_to_soft=False), False  # a soft lock outlives a killed process
     try:
@@ -247,7 +274,7 @@ def _size(part: Path) -> int:
 
 
 def _downloaded(
-    resolved: Source, part: Path, expected: Expected, progress: Progress, policy: Policy
+    resolved: ResolvedSource, part: Path, expected: ExpectedFile, progress: Progress, policy: RetryPolicy
 ) -> tuple[str, int]:
     """Sends requests until the whole file is there and is the expected one; its hash and size."""
     url, failures, is_answered = resolved.url or "", 0, False
@@ -262,13 +289,13 @@ def _downloaded(
             is_hopeless = error.is_slow or not is_answered
             if failures >= (min(_UNANSWERED_ATTEMPTS, policy.attempts) if is_hopeless else policy.attempts):
                 if not is_answered:
-                    note_silent(error.where or url, error.reason)
+                    remember_silent_host(error.where or url, error.reason)
                 kept = f"; the {_size(part)} bytes that came are kept to go on with" if _resumable(part)[0] else ""
                 reason = f"{error.reason}, tried {failures} times in a row{kept}"
                 raise _unavailable(url, reason, unreached=() if is_answered else [error.reason]) from error
             _wait(error, failures, policy)
             continue
-        digest, size = file_sha256(part)
+        digest, size = hash_file(part)
         try:
             expected.check(digest, size)
             return digest, size
@@ -281,12 +308,13 @@ def _downloaded(
 
 def _unavailable(url: str, reason: str, **more: Any) -> WeightsUnavailable:
     return WeightsUnavailable(
-        f"{shown(url)} could not be downloaded: {reason}; check the network and try again, or give the path of a copy.",
+        f"{format_location(url)} could not be downloaded: {reason}; check the network and try again, or give the path "
+        "of a copy.",
         **more,
     )
 
 
-def _wait(error: _Interrupted, failures: int, policy: Policy) -> None:
+def _wait(error: _Interrupted, failures: int, policy: RetryPolicy) -> None:
     """Waits longer after every failure, and not in step with others that had the same failure."""
     if error.wait_s is not None and error.wait_s > policy.longest_wait_s:
         raise WeightsUnavailable(
@@ -306,7 +334,7 @@ def _resumable(part: Path) -> tuple[int, str, int | None]:
     return (done, validator, total) if validator and done and done <= (total or done) else (0, "", None)
 
 
-def _receive(part: Path, url: str, name: str, expected: Expected, progress: Progress, policy: Policy) -> bool:
+def _receive(part: Path, url: str, name: str, expected: ExpectedFile, progress: Progress, policy: RetryPolicy) -> bool:
     """One request and all of its answer; whether it continued earlier bytes."""
     done, validator, total = _resumable(part)
     if done and done == total:
@@ -323,12 +351,14 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
                 raise _Interrupted("the file changed on the server, or it sent other bytes than asked for", wait_s=0)
             total = total or (int(span[3]) if span is not None and span[3] != "*" else None)
         else:
-            done, total = 0, length_of(answer)
+            done, total = 0, parse_content_length(answer)
             _check_length(url, part.parent, total, expected)
             etag, date = (answer.headers.get(field, "").strip() for field in ("ETag", "Last-Modified"))
             validator = etag if etag.startswith('"') else date  # a weak ETag is none
-            with replaced(part.with_suffix(".json")) as note:
-                note.write(json.dumps({"address": shown(url), "validator": validator, "total": total}).encode())
+            with replace_file(part.with_suffix(".json")) as note:
+                note.write(
+                    json.dumps({"address": format_location(url), "validator": validator, "total": total}).encode()
+                )
         progress.start(name, total if total is not None else expected.size_bytes, done)
         most = total or expected.size_bytes or min(policy.most_bytes, done + shutil.disk_usage(part.parent).free // 2)
         with part.open("ab" if done else "wb", buffering=0) as file:
@@ -344,11 +374,11 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
     if total is not None and _size(part) < total:
         raise _Interrupted(f"the connection was closed after {_size(part)} of {total} bytes")
     if _size(part) == 0:
-        raise WeightsRefused(f"{shown(url)} is an empty file, expected weights; try another place.")
+        raise WeightsRefused(f"{format_location(url)} is an empty file, expected weights; try another place.")
     return bool(done)
 
 
-def _body(answer: requests.Response, url: str, policy: Policy, connections: Connections) -> Iterator[bytes]:
+def _body(answer: requests.Response, url: str, policy: RetryPolicy, connections: Connections) -> Iterator[bytes]:
     """What has come, as it comes; ``iter_content`` would lose the last piece of an answer that breaks off."""
     while True:
         try:
@@ -364,9 +394,9 @@ def _body(answer: requests.Response, url: str, policy: Policy, connections: Conn
 
 
 def _interrupted(
-    error: Exception, url: str, where: str, policy: Policy, connections: Connections, *, is_answered: bool = True
+    error: Exception, url: str, where: str, policy: RetryPolicy, connections: Connections, *, is_answered: bool = True
 ) -> _Interrupted:
-    reason = reason_of(error, where, policy.timeout_s)
+    reason = describe_request_error(error, where, policy.timeout_s)
     if connections.is_over:
         reason = f"next to nothing came for {connections.window_s:g} s"
     is_answered = is_answered or bool(_elsewhere(where, url))
@@ -381,23 +411,25 @@ def _elsewhere(where: str, url: str) -> str:
     return "" if host == urlsplit(url).netloc else f" (at {host}, where it redirects to)"
 
 
-def _check_length(url: str, folder: Path, promised: int | None, expected: Expected) -> None:
+def _check_length(url: str, folder: Path, promised: int | None, expected: ExpectedFile) -> None:
     """Refuses a file of the wrong length, or too large for the disk, before its first byte."""
     if promised is not None and expected.size_bytes is not None and promised != expected.size_bytes:
         raise WeightsRefused(
-            f"{shown(url)} has {promised} bytes, expected {expected.size_bytes}; look for the right file at another "
+            f"{format_location(url)} has {promised} bytes, expected {expected.size_bytes}; look for the right file at "
+            "another "
             "place, or, if its publisher says that this is the right one, correct the expected hash and size."
         )
     needed, free = promised or expected.size_bytes or 0, shutil.disk_usage(folder).free
     if needed > free:
         raise StoreError(
-            f"The file at {shown(expected.place)} has {needed} bytes, and only {free} are free in {folder}; make room, "
+            f"The file at {format_location(expected.place)} has {needed} bytes, and only {free} are free in {folder}; "
+            "make room, "
             "or set ZOO_CACHE to a folder on a larger disk."
         )
 
 
 def _answer(
-    url: str, headers: dict[str, str], expected: Expected, policy: Policy, connections: Connections
+    url: str, headers: dict[str, str], expected: ExpectedFile, policy: RetryPolicy, connections: Connections
 ) -> requests.Response:
     """The answer of a server, its body yet to be read; redirections never lead to a less safe address."""
 
@@ -407,14 +439,15 @@ def _answer(
         target = urljoin(answer.url, answer.headers["location"])
         if urlsplit(target).scheme not in ("https", urlsplit(answer.url).scheme):
             raise WeightsRefused(
-                f"{shown(url)} redirects to {shown(target)}, which is less safe; look for another place that has "
-                f"the file at {shown(expected.place)}."
+                f"{format_location(url)} redirects to {format_location(target)}, which is less safe; look for another "
+                "place that has "
+                f"the file at {format_location(expected.place)}."
             )
         _check_address(target, expected)
         answer.close()  # its body may have no end
 
     try:
-        return request(
+        return send_request(
             "GET",
             url,
             headers=headers,
@@ -427,7 +460,8 @@ def _answer(
         raise
     except requests.exceptions.SSLError as error:
         raise WeightsUnavailable(
-            f"The server of {_named(_asked(error, url), expected)} could not prove who it is ({innermost(error)}); "
+            f"The server of {_named(_asked(error, url), expected)} could not prove who it is "
+            f"({format_root_cause(error)}); "
             "check this machine's clock and certificates, or a proxy between."
         ) from error
     except requests.exceptions.TooManyRedirects as error:
@@ -447,7 +481,7 @@ def _asked(error: requests.exceptions.RequestException, url: str) -> str:
     return getattr(error.request, "url", None) or url
 
 
-def _check_address(url: str, expected: Expected) -> None:
+def _check_address(url: str, expected: ExpectedFile) -> None:
     """Refuses plain http from another machine if a change on the way could not be detected."""
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -455,18 +489,23 @@ def _check_address(url: str, expected: Expected) -> None:
         host = "localhost" if ipaddress.ip_address(host).is_loopback else host
     if parts.scheme == "http" and host not in ("localhost", "") and len(expected.hash) < 64:
         raise WeightsRefused(
-            f"{shown(url)} is a plain http address, where anyone on the way can change the file, and the sha256 of "
-            f"the file at {shown(expected.place)} is not known; use an https address or state the sha256."
+            f"{format_location(url)} is a plain http address, where anyone on the way can change the file, and the "
+            "sha256 of "
+            f"the file at {format_location(expected.place)} is not known; use an https address or state the sha256."
         )
 
 
-def _named(url: str, expected: Expected) -> str:
+def _named(url: str, expected: ExpectedFile) -> str:
     """The address, and the place where that is another."""
-    place = "" if shown(url) == shown(expected.place) else f" (the place {shown(expected.place)})"
-    return f"{shown(url)}{place}"
+    place = (
+        ""
+        if format_location(url) == format_location(expected.place)
+        else f" (the place {format_location(expected.place)})"
+    )
+    return f"{format_location(url)}{place}"
 
 
-def _check_kind(answer: requests.Response, url: str, expected: Expected, *, was_range: bool) -> None:
+def _check_kind(answer: requests.Response, url: str, expected: ExpectedFile, *, was_range: bool) -> None:
     """Refuses an answer that is no file, or whose end could not be known."""
     status, where = answer.status_code, _named(answer.url, expected)
     said = f"{status} {answer.reason or ''}".strip().partition("\n")[0]
@@ -492,8 +531,9 @@ def _check_kind(answer: requests.Response, url: str, expected: Expected, *, was_
             "quota; open the address in a browser, or try again later or another place."
         )
     is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
-    if length_of(answer) is None and not is_chunked and not expected.hash and expected.size_bytes is None:
+    if parse_content_length(answer) is None and not is_chunked and not expected.hash and expected.size_bytes is None:
         raise WeightsUnavailable(
-            f"The server of {shown(url)} does not say how long the file is, so that a broken connection looks like its "
+            f"The server of {format_location(url)} does not say how long the file is, so that a broken connection "
+            "looks like its "
             "end; state the file's size or sha256, or try another place."
         )

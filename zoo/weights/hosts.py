@@ -27,53 +27,55 @@ _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "down
 _silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-def request(method: str, address: str, *, connections: Connections | None = None, **options: Any) -> requests.Response:
+def send_request(
+    method: str, address: str, *, connections: Connections | None = None, **options: Any
+) -> requests.Response:
     """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``).
 
     ``connections`` has been entered; of a request without, the body has come when this returns.
     """
     import requests  # which listing needs not
 
-    from .connections import Adapter, Connections
+    from .connections import Connections, RegisteringAdapter
 
     about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
     options |= {"headers": about | options.get("headers", {}), "verify": os.environ.get("SSL_CERT_FILE") or True}
     with requests.Session() as session, Connections() if connections is None else nullcontext():
         for scheme in ("http://", "https://"):
-            session.mount(scheme, Adapter())
+            session.mount(scheme, RegisteringAdapter())
         return session.request(method, address, **options)
 
 
-def no_answer(address: str) -> str:
+def get_silence_reason(address: str) -> str:
     """Why the host of an address could not be reached a moment ago; "" if that was not tried, or it answered."""
     when, reason = _silent.get(urlsplit(address).netloc, (0.0, ""))
     return reason if reason and time.monotonic() - when < _VALID_S else ""
 
 
-def note_silent(address: str, reason: str) -> None:
+def remember_silent_host(address: str, reason: str) -> None:
     """Notes that the host of an address could not be reached."""
     _silent[urlsplit(address).netloc] = time.monotonic(), reason
 
 
-def host_of(location: str) -> str | None:
+def parse_host(location: str) -> str | None:
     """The host of a location of weights, with its port if it is stated; None if it has none.
 
-    >>> host_of("timm:resnet50x4_clip.openai"), host_of("https://github.com/a/b")
+    >>> parse_host("timm:resnet50x4_clip.openai"), parse_host("https://github.com/a/b")
     ('huggingface.co', 'github.com')
     """
     parts = urlsplit(location)
     return _HOSTS.get(parts.scheme) or parts.netloc or None
 
 
-def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
+def find_unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
     """Why each address (``https://github.com/``) that gives no answer to a HEAD request does not; any status is one."""
 
     def refusal(address: str) -> str:
         try:
-            request("HEAD", address, timeout=seconds)
+            send_request("HEAD", address, timeout=seconds)
             return ""
         except (OSError, ValueError) as error:  # those of requests, and of a proxy that is no address
-            return reason_of(error, address, seconds)
+            return describe_request_error(error, address, seconds)
 
     every = list(addresses)
     with ThreadPoolExecutor(max(1, len(every))) as pool:
@@ -88,7 +90,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             yield from _causes(inner)
 
 
-def innermost(error: BaseException) -> str:
+def format_root_cause(error: BaseException) -> str:
     """The text of the last of the causes, on one line."""
     last = [*_causes(error)][-1]
     return str(last).rpartition(": ")[2].replace("\n", " ") or type(last).__name__
@@ -100,15 +102,15 @@ def is_unconnected(error: BaseException) -> bool:
     return any(type(one).__name__ in kinds for one in _causes(error))
 
 
-def reason_of(error: BaseException, address: str, timeout_s: float) -> str:
+def describe_request_error(error: BaseException, address: str, timeout_s: float) -> str:
     """Why a request of requests or urllib3 failed, as the end of a sentence."""
     kinds = {kind.__name__ for one in _causes(error) for kind in type(one).__mro__}
     if is_unconnected(error):
         through = " through the proxy" if "ProxyError" in kinds else ""
-        return f"there is no connection to {urlsplit(address).netloc}{through} ({innermost(error)})"
+        return f"there is no connection to {urlsplit(address).netloc}{through} ({format_root_cause(error)})"
     if kinds & {"TimeoutError", "Timeout"}:
         return f"nothing came for {timeout_s:g} s"
-    return f"the connection was broken ({innermost(error)})"
+    return f"the connection was broken ({format_root_cause(error)})"
 
 
 def is_page(answer: requests.Response) -> bool:
@@ -121,7 +123,7 @@ def is_encoded(answer: requests.Response) -> bool:
     return answer.headers.get("Content-Encoding", "").strip().lower() not in ("identity", "")
 
 
-def length_of(answer: requests.Response) -> int | None:
+def parse_content_length(answer: requests.Response) -> int | None:
     """Bytes of the file, where the server says so."""
     length = answer.headers.get("Content-Length", "").strip()
     is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()

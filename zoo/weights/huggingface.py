@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
-from ..optional import requires_extra
+from ..optional import require_extra
 from ..storage import is_offline
-from .hosts import no_answer, note_silent
-from .places import Answer, Expected, Fetched, Source, file_sha256, shown
+from .hosts import get_silence_reason, remember_silent_host
+from .locations import ExpectedFile, FetchedFile, HostResponse, ResolvedSource, format_location, hash_file
 
-with requires_extra("models", needed_for="Weights on Hugging Face"):
+with require_extra("models", needed_for="Weights on Hugging Face"):
     from huggingface_hub import (
         constants,
         get_hf_file_metadata,
@@ -48,7 +48,7 @@ _TIMEOUT_S = 10.0
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
-def fetch_hub(resolved: Source, *, expected: Expected) -> Fetched:
+def fetch_hub(resolved: ResolvedSource, *, expected: ExpectedFile) -> FetchedFile:
     """A file of a repository, in huggingface_hub's cache; the file names of the place are tried in their order."""
     forbidden = "ZOO_OFFLINE" if is_offline() else "HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else ""
     if expected.hash or forbidden:  # with a known hash the Hub need not be asked about a file that is in the cache
@@ -56,16 +56,16 @@ def fetch_hub(resolved: Source, *, expected: Expected) -> Fetched:
             path = _in_cache(resolved, name)
             if path is not None and (forbidden or expected.fits(*_hashed(path))):
                 return _fetched(resolved, name, path, expected)
-    unreached = "" if forbidden else no_answer(constants.ENDPOINT)
+    unreached = "" if forbidden else get_silence_reason(constants.ENDPOINT)
     reason = unreached
     for name in resolved.filenames:
         try:
             path = _in_cache(resolved, name) if forbidden or unreached else _download(resolved, name)
         except LocalEntryNotFoundError as error:
-            reason = in_one_line(error.__cause__ or error)
+            reason = format_hub_error(error.__cause__ or error)
             if not isinstance(error.__cause__, HfHubHTTPError):  # no network: of other names too only the cache's
                 unreached = reason
-                note_silent(constants.ENDPOINT, reason)
+                remember_silent_host(constants.ENDPOINT, reason)
             continue
         except EntryNotFoundError:
             continue
@@ -84,13 +84,14 @@ def fetch_hub(resolved: Source, *, expected: Expected) -> Fetched:
             unreached=[f"{forbidden} forbids to fetch; unset it once"],
         )
     raise WeightsUnavailable(
-        f"{lacking}, and {shown(constants.ENDPOINT)} could not be asked for it ({reason}); check the network and try "
+        f"{lacking}, and {format_location(constants.ENDPOINT)} could not be asked for it ({reason}); check the "
+        "network and try "
         "again.",
         unreached=[unreached] if unreached else (),
     )
 
 
-def _fetched(resolved: Source, name: str, path: Path, expected: Expected) -> Fetched:
+def _fetched(resolved: ResolvedSource, name: str, path: Path, expected: ExpectedFile) -> FetchedFile:
     """The file, checked against what is expected and against its name in the cache."""
     digest, size = _hashed(path)
     named = os.path.basename(os.readlink(path)) if path.is_symlink() else ""
@@ -102,29 +103,29 @@ def _fetched(resolved: Source, name: str, path: Path, expected: Expected) -> Fet
     expected.check(digest, size)
     commit = re.search(r"[/\\]snapshots[/\\]([0-9a-f]{40})[/\\]", str(path))  # the address of exactly these bytes
     revision = quote(commit[1] if commit else (resolved.revision or "main"), safe="")
-    origin = shown(f"{constants.ENDPOINT}/{resolved.repository}/resolve/{revision}/{quote(name)}")
-    return Fetched(path=path, sha256=digest, size_bytes=size, origin=origin, is_ours=False)
+    origin = format_location(f"{constants.ENDPOINT}/{resolved.repository}/resolve/{revision}/{quote(name)}")
+    return FetchedFile(path=path, sha256=digest, size_bytes=size, origin=origin, is_ours=False)
 
 
 def _hashed(path: Path) -> tuple[str, int]:
     try:
-        return file_sha256(path)
+        return hash_file(path)
     except OSError as error:
         raise StoreError(f"{path} in huggingface_hub's cache cannot be read ({error.strerror}); remove it.") from error
 
 
-def _named(resolved: Source, name: str) -> str:
+def _named(resolved: ResolvedSource, name: str) -> str:
     return f"{name!r} of the Hugging Face repository {resolved.repository}"
 
 
-def _in_cache(resolved: Source, name: str) -> Path | None:
+def _in_cache(resolved: ResolvedSource, name: str) -> Path | None:
     """The file in the cache; hf_hub_download(local_files_only=True) would ask the Hub about other things."""
     with _in_a_sentence(resolved, name):
         path = try_to_load_from_cache(resolved.repository or "", name, revision=resolved.revision)
     return Path(path) if isinstance(path, str) else None  # another object: the Hub has no such file
 
 
-def _download(resolved: Source, name: str) -> Path:
+def _download(resolved: ResolvedSource, name: str) -> Path:
     with _in_a_sentence(resolved, name):
         return Path(
             hf_hub_download(resolved.repository or "", name, revision=resolved.revision, library_name="ssl-zoo")
@@ -132,7 +133,7 @@ def _download(resolved: Source, name: str) -> Path:
 
 
 @contextmanager
-def _in_a_sentence(resolved: Source, name: str) -> Iterator[None]:
+def _in_a_sentence(resolved: ResolvedSource, name: str) -> Iterator[None]:
     """Turns the errors of huggingface_hub into ours, except that of a file that the repository does not have."""
     what = _named(resolved, name)
     try:
@@ -140,8 +141,10 @@ def _in_a_sentence(resolved: Source, name: str) -> Iterator[None]:
     except EntryNotFoundError:
         raise
     except GatedRepoError as error:
-        way_in = f"accept its licence at {shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN"
-        if token():
+        way_in = (
+            f"accept its licence at {format_location(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN"
+        )
+        if find_hub_token():
             way_in = f"{way_in} to a token of that account, for the account of the present one is not admitted"
         raise WeightsUnavailable(
             f"{what} is given only to users whom its publisher admits: {way_in}.", way_in=way_in
@@ -163,33 +166,34 @@ def _in_a_sentence(resolved: Source, name: str) -> Iterator[None]:
                 "make it writable, or set HF_HOME to a folder that is."
             ) from error
         raise WeightsUnavailable(
-            f"{what} could not be downloaded ({in_one_line(error)}); check the network and HF_TOKEN, and try again "
+            f"{what} could not be downloaded ({format_hub_error(error)}); check the network and HF_TOKEN, and try "
+            "again "
             "later."
         ) from error
 
 
-def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer | None:
+def fetch_hub_metadata(resolved: ResolvedSource, name: str, revision: str, *, token: str) -> HostResponse | None:
     """What the Hub says of a file at a revision, or in the latest one; None if the repository has no such file."""
     address = hf_hub_url(resolved.repository or "", name, revision=revision or None)
     try:
         about = get_hf_file_metadata(address, token=token or False, timeout=_TIMEOUT_S, library_name="ssl-zoo")
     except GatedRepoError:
-        return Answer(access="gated")
+        return HostResponse(access="gated")
     except RepositoryNotFoundError:
-        return Answer(access="gone", detail=f"no repository {resolved.repository}, or it is private")
+        return HostResponse(access="gone", detail=f"no repository {resolved.repository}, or it is private")
     except RevisionNotFoundError:
-        return Answer(access="gone", detail=f"{resolved.repository} has no revision {revision}")
+        return HostResponse(access="gone", detail=f"{resolved.repository} has no revision {revision}")
     except EntryNotFoundError:
         return None
     except FAILURES as error:
         if isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 403:
-            return Answer(access="gated")
-        return Answer(access="unreachable", detail=in_one_line(error))
+            return HostResponse(access="gated")
+        return HostResponse(access="unreachable", detail=format_hub_error(error))
     digest = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else ""
-    return Answer(access="open", revision=about.commit_hash or "", sha256=digest, size_bytes=about.size)
+    return HostResponse(access="open", revision=about.commit_hash or "", sha256=digest, size_bytes=about.size)
 
 
-def token() -> str:
+def find_hub_token() -> str:
     """The user's token for the Hub, from HF_TOKEN or from a login; "" if there is none."""
     try:
         return get_token() or ""
@@ -197,7 +201,7 @@ def token() -> str:
         return ""
 
 
-def in_one_line(error: BaseException) -> str:
+def format_hub_error(error: BaseException) -> str:
     """The message of a library's error, on one line and without the signed part of an address."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return re.sub(r"\?[^\s'\")]*", "", lines[0] if lines else type(error).__name__).rstrip(".")

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import expanded, one_at_a_time, replaced, user_folder
+from ..files import expand_path, get_user_folder, lock_for_writing, replace_file
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
 _LINE = re.compile(r"sha256:([0-9a-f]{64}) ([0-9]+) (\S.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LockEntry:
     """A line: hash and size of the file at one place."""
 
     place: str
@@ -31,21 +31,21 @@ class Entry:
 
 
 def _of_user() -> Path:
-    return user_folder() / "zoo.lock"
+    return get_user_folder() / "zoo.lock"
 
 
-def lock_files() -> list[Path]:
+def list_lock_files() -> list[Path]:
     """The lock files that count here, that of the experiment first; they need not exist."""
     if named := os.environ.get("ZOO_LOCK"):
-        return [expanded("ZOO_LOCK", named)]
+        return [expand_path("ZOO_LOCK", named)]
     beside = Path("zoo.lock").absolute()
     is_of_experiment = beside.is_file() and beside != _of_user().absolute()
     return [beside, _of_user()] if is_of_experiment else [_of_user()]
 
 
-def known(place: str) -> Entry | None:
+def find_locked_file(place: str) -> LockEntry | None:
     """The line of a place, None if no lock file has one; WeightsRefused if two lock files contradict each other."""
-    entries = [entry for path in lock_files() if (entry := _entries(path).get(place))]
+    entries = [entry for path in list_lock_files() if (entry := _entries(path).get(place))]
     for entry in entries[1:]:
         if entry.sha256 != entries[0].sha256:
             raise WeightsRefused(
@@ -65,18 +65,18 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
         raise WeightsRefused(
             f"The place {place!r} holds characters that a lock file cannot, expected an address or a path in one line."
         )
-    for path in lock_files():
-        with one_at_a_time(path):
+    for path in list_lock_files():
+        with lock_for_writing(path):
             entries = _entries(path)
             if place in entries:
                 require_same(entries[place], sha256=sha256, size_bytes=size_bytes)
                 continue
             if path == _of_user() and not is_download:
                 continue
-            entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
+            entries[place] = LockEntry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
             lines = [f"sha256:{one.sha256} {one.size_bytes} {one.place}\n" for _, one in sorted(entries.items())]
             try:
-                with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
+                with replace_file(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
                     file.write("".join([_HEADER, *lines]).encode())
             except OSError as error:
                 raise StoreError(
@@ -85,7 +85,7 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
                 ) from error
 
 
-def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
+def require_same(entry: LockEntry, *, sha256: str, size_bytes: int) -> None:
     """Refuses a file that differs from what was locked."""
     if (entry.sha256, entry.size_bytes) != (sha256, size_bytes):
         raise WeightsRefused(
@@ -95,7 +95,7 @@ def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
         )
 
 
-def _entries(path: Path) -> dict[str, Entry]:
+def _entries(path: Path) -> dict[str, LockEntry]:
     """The lines of a lock file by place; none if there is no file."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited on forever
@@ -105,7 +105,7 @@ def _entries(path: Path) -> dict[str, Entry]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error
-    entries: dict[str, Entry] = {}
+    entries: dict[str, LockEntry] = {}
     for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -115,6 +115,6 @@ def _entries(path: Path) -> dict[str, Entry]:
                 f"{path}, line {number}: found {line[:80]!r}, expected 'sha256:HEX BYTES PLACE'; restore or remove it."
             )
         sha256, size, place = match[1], int(match[2]), match[3]
-        before = entries.setdefault(place, Entry(place=place, sha256=sha256, size_bytes=size, lock=path))
+        before = entries.setdefault(place, LockEntry(place=place, sha256=sha256, size_bytes=size, lock=path))
         require_same(before, sha256=sha256, size_bytes=size)  # a merge of two branches may leave two lines
     return entries

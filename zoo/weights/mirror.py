@@ -17,55 +17,55 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PlaceError, StoreError, WeightsRefused, WeightsUnavailable
-from ..files import local_folder, replaced
-from ..storage import Place, place_at, shown_place
+from ..files import parse_local_folder, replace_file
+from ..storage import Location, format_place, resolve_place
 from . import store
-from .places import weights_folder
+from .locations import get_weights_folder
 
 _MANIFEST = "manifest.json"
 _FORMAT = "zoo-mirror-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class MirrorItem:
     """One encoder to be mirrored."""
 
     encoder: str
-    record: store.Record
+    record: store.WeightsRecord
     path: Path  # of its converted weights
     licence: str
 
 
-def local_copy(place: str, keys: Sequence[str]) -> Path:
+def copy_from_mirror(place: str, keys: Sequence[str]) -> Path:
     """A folder on this machine with the mirror's weights of the first of ``keys`` that it has."""
-    folder = local_folder(place)
+    folder = parse_local_folder(place)
     if folder is not None:
         if not folder.is_dir():
             raise WeightsUnavailable(f"There is no mirror at {folder}; correct ZOO_MIRROR or unset it.")
         return folder
-    copy = weights_folder() / "mirrors" / blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    copy = get_weights_folder() / "mirrors" / blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     if any(store.find(copy, key) is not None for key in keys):
         return copy
     try:
-        there = place_at(place)
+        there = resolve_place(place)
         for key in keys:
             name = f"records/{key}.json"
             if (content := there.read(name)) is None:
                 continue
             record = store.parse_record(content, where=f"{there.shown}/{name}", key=key)
-            _copy_here(there, store.tensors_path(copy, record.sha256))
+            _copy_here(there, store.get_tensors_path(copy, record.sha256))
             store.write_record(copy, record)
             break
     except PlaceError as error:
         raise WeightsUnavailable(
-            f"The mirror {shown_place(place)} cannot be read ({error.reason}); check ZOO_MIRROR."
+            f"The mirror {format_place(place)} cannot be read ({error.reason}); check ZOO_MIRROR."
         ) from error.__cause__
     return copy
 
 
 def write_mirror(
     place: str,
-    items: Sequence[Item],
+    items: Sequence[MirrorItem],
     cards: Mapping[str, bytes],
     *,
     zoo_version: str,
@@ -78,7 +78,7 @@ def write_mirror(
     """
     n_copied = 0
     try:
-        there = place_at(place)
+        there = resolve_place(place)
         manifest = _manifest(there)
         for item in items:
             progress(item.encoder)
@@ -86,7 +86,7 @@ def write_mirror(
             if there.size(name) != item.record.size_bytes:
                 there.write(name, item.path)
                 n_copied += item.record.size_bytes
-            there.write(f"records/{item.record.key}.json", store.record_bytes(item.record))
+            there.write(f"records/{item.record.key}.json", store.encode_record(item.record))
             manifest["encoders"][item.encoder] = {
                 "record": item.record.key,
                 "sha256": item.record.sha256,
@@ -100,13 +100,13 @@ def write_mirror(
         there.write(_MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
     except PlaceError as error:
         raise StoreError(
-            f"The mirror {shown_place(place)} cannot be written ({error.reason}); every file there is whole, run it "
+            f"The mirror {format_place(place)} cannot be written ({error.reason}); every file there is whole, run it "
             "again to go on."
         ) from error.__cause__
     return n_copied
 
 
-def _manifest(there: Place) -> dict[str, Any]:
+def _manifest(there: Location) -> dict[str, Any]:
     where = f"{there.shown}/{_MANIFEST}"
     content = there.read(_MANIFEST)
     if content is None:
@@ -121,10 +121,10 @@ def _manifest(there: Place) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _copy_here(there: Place, path: Path) -> None:
+def _copy_here(there: Location, path: Path) -> None:
     name, digest = f"tensors/{path.name}", hashlib.sha256()
     try:
-        with replaced(path) as target:
+        with replace_file(path) as target:
             for block in there.blocks(name):
                 digest.update(block)
                 target.write(block)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import WeightsRefused, WeightsUnavailable
-from .places import file_sha256
+from .locations import hash_file
 
 INDEX = ".index.json"
 JOIN_ZERO = (
@@ -70,7 +70,7 @@ def _refuse(names: Sequence[str], *, folder: Path) -> None:
 
 def hash_parts(files: Sequence[Path]) -> tuple[str, int]:
     """The SHA-256 of a checkpoint in hexadecimal, and its size in bytes."""
-    hashed = [file_sha256(file) for file in files]
+    hashed = [hash_file(file) for file in files]
     if len(files) == 1:
         return hashed[0]
     listing = "".join(f"{digest}  {file.name}\n" for file, (digest, _) in zip(files, hashed, strict=True))

@@ -13,10 +13,20 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from ..optional import requires_extra
-from .pickles import Budget, Builder, Inert, Later, Name, Refusal, clipped, is_plain_key, named
+from ..optional import require_extra
+from .pickles import (
+    Builder,
+    DeferredObject,
+    GlobalName,
+    InertObject,
+    MemoryBudget,
+    PickleRefusal,
+    is_plain_key,
+    resolve_global,
+    shorten_name,
+)
 
-with requires_extra("models", needed_for="Reading weights"):
+with require_extra("models", needed_for="Reading weights"):
     import torch
     from torch import Tensor
 
@@ -66,53 +76,55 @@ class Storage:
     def __init__(self, elements: Tensor) -> None:
         self.elements = elements
 
-    def view(self, offset: Any, size: Any, stride: Any, budget: Budget) -> Tensor:
+    def view(self, offset: Any, size: Any, stride: Any, budget: MemoryBudget) -> Tensor:
         """A tensor on this storage, all of it within: offset, size and stride count elements.
 
         ``budget`` is charged with the bytes of its elements, which are more than the storage's where strides are 0.
         """
         elements, n = self.elements, _n_elements(size)
         if not (_is_shape(stride) and len(stride) == len(size) and type(offset) is int and offset >= 0):
-            raise Refusal("it has a tensor without a proper offset and strides")
+            raise PickleRefusal("it has a tensor without a proper offset and strides")
         budget.show(n * elements.itemsize)
         budget.spend(_TENSOR_BYTES)
         if n == 0:
             return torch.empty(size, dtype=elements.dtype)
         if offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True)) >= len(elements):
-            raise Refusal("it has a tensor that reaches beyond its storage")
+            raise PickleRefusal("it has a tensor that reaches beyond its storage")
         return elements.as_strided(size, stride, offset)
 
 
-def checked(tensor: Tensor, name: str = "") -> Tensor:
+def check_tensor(tensor: Tensor, name: str = "") -> Tensor:
     """A tensor, if its numbers are plain."""
     if tensor.dtype not in _PLAIN_TYPES:
         raise _strange(str(tensor.dtype), name)
     if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
-        raise Refusal("it holds truth values that are neither true nor false")
+        raise PickleRefusal("it holds truth values that are neither true nor false")
     return tensor
 
 
-def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _tensor(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; no gradients or hooks."""
     match arguments:
         case (Storage() as storage, offset, size, stride, *more) if len(more) <= 3:
             return storage.view(offset, size, stride, budget)
 
 
-def _strange(dtype: str, name: str = "") -> Refusal:
-    where = f", {clipped(name)}" if name else ""
+def _strange(dtype: str, name: str = "") -> PickleRefusal:
+    where = f", {shorten_name(name)}" if name else ""
     remedy = "save the weights as float32, by whatever scales belong to them" if "float" in dtype else ""
-    return Refusal(f"it holds a tensor of {dtype}{where}, expected plain numbers of 16, 32 or 64 bits", remedy=remedy)
+    return PickleRefusal(
+        f"it holds a tensor of {dtype}{where}, expected plain numbers of 16, 32 or 64 bits", remedy=remedy
+    )
 
 
-def _other_tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _other_tensor(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``_rebuild_tensor_v3``, of types without a storage of their own: 8-bit floats and unsigned integers."""
     match arguments:
-        case (_, _, _, _, _, _, Name(name=dtype), *_):
+        case (_, _, _, _, _, _, GlobalName(name=dtype), *_):
             raise _strange(dtype)
 
 
-def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _parameter(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``_rebuild_parameter``, with or without attributes: the tensor alone."""
     match arguments:
         case (Tensor() as data, *more) if len(more) in (2, 3):
@@ -128,33 +140,38 @@ _TENSORS: dict[str, Builder] = {
 }
 
 
-def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _tensor_with_attributes(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``_rebuild_from_type_v2``: the tensor alone, if it is of no subclass."""
     match arguments:
-        case (Name(name=name), Name(name="torch.Tensor" | "torch.nn.parameter.Parameter"), tuple() as of, _):
+        case (
+            GlobalName(name=name),
+            GlobalName(name="torch.Tensor" | "torch.nn.parameter.Parameter"),
+            tuple() as of,
+            _,
+        ):
             if name in _TENSORS:
                 return _TENSORS[name](of, budget)
 
 
-def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor | Inert:
+def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: MemoryBudget) -> Tensor | InertObject:
     """A tensor of the numbers in ``data``, of an array of NumPy in C's order or in Fortran's; texts are not read."""
     kind = _numpy_type(dtype)
     if isinstance(kind, str):
-        return Inert(f"numpy.ndarray[{kind[:10]}]")
+        return InertObject(f"numpy.ndarray[{kind[:10]}]")
     n = _n_elements(shape)
     if not isinstance(data, bytes | str) or len(data) != n * kind.itemsize:
-        raise Refusal("it has an array of NumPy that is not as long as its shape says")
+        raise PickleRefusal("it has an array of NumPy that is not as long as its shape says")
     budget.spend(len(data) + _TENSOR_BYTES)
     if n == 0:
         return torch.empty(shape, dtype=kind)
     raw = bytearray(data, "latin-1") if isinstance(data, str) else bytearray(data)  # a text, as Python 2 had it
-    numbers = checked(torch.frombuffer(raw, dtype=kind))
+    numbers = check_tensor(torch.frombuffer(raw, dtype=kind))
     if is_fortran:
         return numbers.reshape(shape[::-1]).permute(tuple(reversed(range(len(shape)))))
     return numbers.reshape(shape)
 
 
-def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _scalar(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """A number of NumPy, as a number of Python."""
     match arguments:
         case (dtype, str() | bytes() as data):
@@ -162,52 +179,54 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return value.item() if isinstance(value, Tensor) else value
 
 
-def _filled(state: Any, budget: Budget) -> Tensor | Inert:
+def _filled(state: Any, budget: MemoryBudget) -> Tensor | InertObject:
     """The array that a state of NumPy's ``ndarray`` describes."""
     match state:
         case (int(), shape, dtype, bool(is_fortran), data) | (shape, dtype, bool(is_fortran), data):
             return _array(data, shape, dtype, is_fortran=is_fortran, budget=budget)
-    raise Refusal("it has an array of NumPy without a proper state")
+    raise PickleRefusal("it has an array of NumPy without a proper state")
 
 
-def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _reconstructed(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """NumPy's ``_reconstruct``, of plain arrays only: the numbers are in the state that follows."""
     match arguments:
-        case (Name(name="numpy.ndarray"), tuple(), str() | bytes()):
-            return Later(_filled)
+        case (GlobalName(name="numpy.ndarray"), tuple(), str() | bytes()):
+            return DeferredObject(_filled)
 
 
-def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _from_buffer(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """NumPy's ``_frombuffer``, which pickles of protocol 5 use."""
     match arguments:
         case (bytes() as data, dtype, shape, str(order)) if order in ("C", "F"):
             return _array(data, shape, dtype, is_fortran=order == "F", budget=budget)
 
 
-def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _array_at_once(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """An array with its state, as dill and JAX write it: function, arguments, state, and more."""
     match arguments:
-        case (Name(build=build), tuple(of), tuple() as state, _) if build is _reconstructed and build(of, budget):
+        case (GlobalName(build=build), tuple(of), tuple() as state, _) if build is _reconstructed and build(of, budget):
             return _filled(state, budget)
 
 
 def _numpy_type(dtype: Any) -> torch.dtype | str:
     """The type of plain numbers, or the code of texts, dates and complex numbers."""
     match dtype:
-        case Inert(name="numpy.dtype", arguments=(str(code), *_), state=state) if len(code) <= 10:
+        case InertObject(name="numpy.dtype", arguments=(str(code), *_), state=state) if len(code) <= 10:
             order = state[1] if type(state) is tuple and len(state) > 1 else "="
             code = code.lstrip("<|=")
             if code in NUMPY_TYPES and type(order) is str and order in ("<", "|", "="):
                 return NUMPY_TYPES[code]
             if code[:1] in ("U", "S", "M", "m", "c"):
                 return code
-            raise Refusal(f"it has an array of NumPy's type {clipped(code)}, expected plain numbers, little-endian")
-    raise Refusal("it has an array of NumPy without a type")
+            raise PickleRefusal(
+                f"it has an array of NumPy's type {shorten_name(code)}, expected plain numbers, little-endian"
+            )
+    raise PickleRefusal("it has an array of NumPy without a type")
 
 
 def _n_elements(size: Any) -> int:
     if not _is_shape(size) or math.prod(side or 1 for side in size) > _MOST_ELEMENTS:
-        raise Refusal("it has a tensor without a proper shape")
+        raise PickleRefusal("it has a tensor without a proper shape")
     return math.prod(size)
 
 
@@ -222,7 +241,7 @@ def _is_shape(size: Any) -> bool:
 # --- plain containers ------------------------------------------------------------------------------------------------
 
 
-def _mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _mapping(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """A dict, empty, from a dict or, as Python 2 has it, from pairs with texts as keys."""
     match arguments:
         case ():
@@ -240,14 +259,14 @@ def _is_pair(pair: Any) -> bool:
     return False
 
 
-def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _default_mapping(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """A dict; the factory of missing values is dropped."""
     match arguments:
-        case () | (Inert() | None,):
+        case () | (InertObject() | None,):
             return {}
 
 
-def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _set(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """A set of texts and numbers."""
     match arguments:
         case ():
@@ -257,7 +276,7 @@ def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return set(items)
 
 
-def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _bytes(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
         case ():
@@ -269,14 +288,14 @@ def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return data.encode("latin-1")
 
 
-def _shape(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _shape(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``torch.Size``, as a tuple."""
     match arguments:
         case (tuple(sides),):
             return sides
 
 
-def _annotated(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _annotated(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """TorchScript's annotation of the type of a list or a dict: the list or the dict itself."""
     match arguments:
         case (list() | dict() as value,) | (list() | dict() as value, str()):
@@ -286,9 +305,9 @@ def _annotated(arguments: tuple[Any, ...], budget: Budget) -> Any:
 def _fields(*names: str) -> Builder:
     """A named tuple with these fields, as a dict."""
 
-    def build(arguments: tuple[Any, ...], budget: Budget) -> dict[str, Any]:
+    def build(arguments: tuple[Any, ...], budget: MemoryBudget) -> dict[str, Any]:
         if len(arguments) != len(names):
-            raise Refusal(f"it has a named tuple of {len(arguments)} values, expected {len(names)}")
+            raise PickleRefusal(f"it has a named tuple of {len(arguments)} values, expected {len(names)}")
         return dict(zip(names, arguments, strict=True))
 
     return build
@@ -297,32 +316,34 @@ def _fields(*names: str) -> Builder:
 # --- the detours of dill, and of Python below protocol 4: a name in two steps, never an attribute --------------------
 
 
-def _attribute(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _attribute(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """``getattr`` of Python and ``_get_attr`` of dill."""
     match arguments:
-        case (Name(name=of), str(attribute)):
-            return named(f"{of}.{attribute}", lookup)
+        case (GlobalName(name=of), str(attribute)):
+            return resolve_global(f"{of}.{attribute}", lookup)
 
 
-def _module(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _module(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """dill's ``_import_module``: nothing is imported."""
     match arguments:
         case (str(name),):
             if name not in _MODULES:
-                raise Refusal(f"it asks for the module {clipped(name)}, which no known kind of checkpoint needs")
-            return Name(name, _no_call)
+                raise PickleRefusal(
+                    f"it asks for the module {shorten_name(name)}, which no known kind of checkpoint needs"
+                )
+            return GlobalName(name, _no_call)
 
 
-def _no_call(arguments: tuple[Any, ...], budget: Budget) -> Any:
-    raise Refusal("it calls a module")
+def _no_call(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
+    raise PickleRefusal("it calls a module")
 
 
-def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _named_tuple(arguments: tuple[Any, ...], budget: MemoryBudget) -> Any:
     """dill's ``_create_namedtuple``: name, fields, module and, in later versions, defaults."""
     match arguments:
         case (str(name), tuple(names), str(module), *_) if len(name) + len(module) <= 200 and len(names) <= 64:
             if all(type(field) is str and is_plain_key(field) for field in names):
-                return Name(f"{module}.{name}", _fields(*names))
+                return GlobalName(f"{module}.{name}", _fields(*names))
 
 
 # --- who writes which name -------------------------------------------------------------------------------------------
@@ -411,7 +432,7 @@ _VALUES = re.compile(  # of hyperparameters
     re.ASCII,
 )
 _LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
-_NAMES = {name: Name(name, build) for name, build in _BUILDERS.items()}
+_NAMES = {name: GlobalName(name, build) for name, build in _BUILDERS.items()}
 _OTHER_SPELLINGS = (("__builtin__.", "builtins."), ("numpy._core.", "numpy.core."))
 _MODULES = {
     spelling
@@ -421,11 +442,11 @@ _MODULES = {
 
 
 @lru_cache(maxsize=1000)
-def lookup(name: str) -> Name | None:
+def lookup(name: str) -> GlobalName | None:
     """What stands for a name in any pickle; None if it has no place in a checkpoint."""
     for other, ours in _OTHER_SPELLINGS:
         name = ours + name.removeprefix(other) if name.startswith(other) else name
-    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) or is_skipped(name) else None)
+    return _NAMES.get(name) or (GlobalName(name) if _INERT.fullmatch(name) or is_skipped(name) else None)
 
 
 def is_skipped(name: str) -> bool:
@@ -438,6 +459,6 @@ def is_skipped(name: str) -> bool:
     return _VALUES.fullmatch(name) is not None or (is_foreign and not (_INERT.fullmatch(name) or name in _NAMES))
 
 
-def lookup_scripted(name: str) -> Name | None:
+def lookup_scripted(name: str) -> GlobalName | None:
     """Likewise in the pickle of a TorchScript archive, which has classes below ``__torch__``."""
-    return Name(name) if name.startswith("__torch__.") else lookup(name)
+    return GlobalName(name) if name.startswith("__torch__.") else lookup(name)

@@ -1,8 +1,8 @@
 """Reads a pickle without Python's unpickler: its instructions are followed here, and no name in it is ever imported.
 
-A name has a function of this package that is run in its place, or it becomes an ``Inert``, which does nothing; both are
-in :mod:`zoo.weights.pickle_names`, and any other name is refused. So are instructions that checkpoints do not use, keys
-that take long to hash, and content that would take far more memory than the file has bytes.
+A name has a function of this package that is run in its place, or it becomes an ``InertObject``, which does nothing;
+both are in :mod:`zoo.weights.pickle_names`, and any other name is refused. So are instructions that checkpoints do not
+use, keys that take long to hash, and content that would take far more memory than the file has bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GATHER_FSDP = (
 _VALUE_BYTES, _CONTAINER_BYTES, _CALL_BYTES = 40, 600, 2000
 
 
-class Refusal(Exception):
+class PickleRefusal(Exception):
     """Why a file cannot be read safely: a clause about "it", which ``read_checkpoint`` completes to a sentence."""
 
     def __init__(self, reason: str, *, remedy: str = "") -> None:
@@ -43,7 +43,7 @@ class Refusal(Exception):
         self.remedy = remedy or "nothing of it was run, take it from another source or save its tensors alone"
 
 
-class Budget:
+class MemoryBudget:
     """Memory that the content of a file of ``size_bytes`` may take: a file of kilobytes may not ask for gigabytes."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -54,16 +54,16 @@ class Budget:
         """Takes bytes of memory from the budget; refuses the file if too few are left."""
         self._memory -= n_bytes
         if self._memory < 0:
-            raise Refusal("its content would take far more memory than the file has bytes")
+            raise PickleRefusal("its content would take far more memory than the file has bytes")
 
     def show(self, n_bytes: int) -> None:
         """Likewise for the numbers of tensors, which take no memory before they are copied."""
         self._shown -= n_bytes
         if self._shown < 0:
-            raise Refusal("its tensors have far more numbers than the file has bytes")
+            raise PickleRefusal("its tensors have far more numbers than the file has bytes")
 
 
-class Inert:
+class InertObject:
     """Stands for an object, a class or a function whose name is known and which is not built."""
 
     __slots__ = ("arguments", "attributes", "name", "state")
@@ -75,9 +75,9 @@ class Inert:
         self.state: Any = None  # any other that it would have been given
 
     def __repr__(self) -> str:
-        return f"<inert {clipped(self.name)}>"  # not what it holds, which may hold itself
+        return f"<inert {shorten_name(self.name)}>"  # not what it holds, which may hold itself
 
-    def set_state(self, state: Any, budget: Budget) -> None:
+    def set_state(self, state: Any, budget: MemoryBudget) -> None:
         """Takes what would have become its attributes: a dict, or two of a class with ``__slots__``."""
         parts = state if type(state) is tuple and len(state) == 2 else (state,)
         if not all(part is None or type(part) is dict for part in parts):
@@ -89,12 +89,12 @@ class Inert:
             self.attributes.update(names)
 
 
-Builder: TypeAlias = Callable[[tuple[Any, ...], Budget], Any]
+Builder: TypeAlias = Callable[[tuple[Any, ...], MemoryBudget], Any]
 """What is run in place of a call of a name: from its arguments to the result, None if they are unexpected."""
 
 
-class Name(Inert):
-    """A class or a function, by its name: what is called in a pickle; without a builder a call gives an ``Inert``."""
+class GlobalName(InertObject):
+    """A class or a function, by name: what a pickle calls; without a builder a call gives an ``InertObject``."""
 
     __slots__ = ("build",)
 
@@ -103,32 +103,34 @@ class Name(Inert):
         self.build = build
 
 
-class Later:
+class DeferredObject:
     """What a call makes of its arguments and of the state that follows it, such as an array of NumPy."""
 
     __slots__ = ("_build", "value")
 
-    def __init__(self, build: Callable[[Any, Budget], Any]) -> None:
+    def __init__(self, build: Callable[[Any, MemoryBudget], Any]) -> None:
         self._build, self.value = build, None
 
-    def set_state(self, state: Any, budget: Budget) -> None:
+    def set_state(self, state: Any, budget: MemoryBudget) -> None:
         """Builds it."""
         if self.value is not None:
-            raise Refusal("its pickle sets the state of an object twice")
+            raise PickleRefusal("its pickle sets the state of an object twice")
         self.value = self._build(state, budget)
 
 
-Lookup: TypeAlias = Callable[[str], Name | None]
+Lookup: TypeAlias = Callable[[str], GlobalName | None]
 """From a dotted name to what stands for it; None if it has no place in a checkpoint."""
 
 
-def named(name: str, lookup: Lookup) -> Name:
+def resolve_global(name: str, lookup: Lookup) -> GlobalName:
     """What stands for a name; a name that has no place in a checkpoint is refused."""
     found = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
     if found is None and name.startswith("torch.distributed."):
-        raise Refusal(f"it holds {clipped(name)}, the part that one process has of a network", remedy=GATHER_FSDP)
+        raise PickleRefusal(
+            f"it holds {shorten_name(name)}, the part that one process has of a network", remedy=GATHER_FSDP
+        )
     if found is None:
-        raise Refusal(f"it asks for {clipped(name)}, which no known kind of checkpoint needs")
+        raise PickleRefusal(f"it asks for {shorten_name(name)}, which no known kind of checkpoint needs")
     return found
 
 
@@ -147,7 +149,7 @@ def is_plain_key(key: object, *, depth: int = 0) -> bool:
     return key is None or type(key) is float or type(key) is bool
 
 
-def clipped(name: object) -> str:
+def shorten_name(name: object) -> str:
     """A text from a file, fit for a message: on one line, quoted, not longer than a line."""
     text = name if isinstance(name, str) else type(name).__name__
     return repr(text if len(text) <= 80 else f"{text[:60]}...")
@@ -163,10 +165,10 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _ADDED_TO: dict[str, type[Any]] = {"APPEND": list, "APPENDS": list, "SETITEM": dict, "SETITEMS": dict, "ADDITEMS": set}
 
 
-class _Machine:
+class _PickleMachine:
     """The stack and the memo of a pickle, and what its instructions do to them."""
 
-    def __init__(self, lookup: Lookup, budget: Budget, persistent: Callable[[Any], Any] | None) -> None:
+    def __init__(self, lookup: Lookup, budget: MemoryBudget, persistent: Callable[[Any], Any] | None) -> None:
         self.lookup, self.budget, self.persistent = lookup, budget, persistent
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []  # the stack below each mark
@@ -182,13 +184,13 @@ class _Machine:
         elif name in ("BINGET", "LONG_BINGET"):
             spend(_VALUE_BYTES)
             if argument not in self.memo:
-                raise Refusal("its pickle refers to an object that it does not have")
+                raise PickleRefusal("its pickle refers to an object that it does not have")
             stack.append(self.memo[argument])
         elif name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
             spend(_VALUE_BYTES)
             place = len(self.memo) if name == "MEMOIZE" else argument
             if place > len(self.memo) + 255:
-                raise Refusal("its pickle skips most places of its memo")
+                raise PickleRefusal("its pickle skips most places of its memo")
             self.memo[place] = stack[-1]
         elif name in _CONSTANTS:
             spend(_VALUE_BYTES)
@@ -226,16 +228,16 @@ class _Machine:
         else:
             items = self.above_mark()
         target, kind = self.stack[-1], _ADDED_TO[name]
-        if type(target) is Inert:  # of a class that is a list or a dictionary; the items are not kept
+        if type(target) is InertObject:  # of a class that is a list or a dictionary; the items are not kept
             return
         if type(target) is not kind:
-            raise Refusal("its pickle adds items to what has no such items")
+            raise PickleRefusal("its pickle adds items to what has no such items")
         if kind is list:
             target.extend(items)
         elif kind is set:
             target.update(self.keys(items))
         elif len(items) % 2:
-            raise Refusal("its pickle has a key without a value")
+            raise PickleRefusal("its pickle has a key without a value")
         else:
             target.update(zip(self.keys(items[::2]), items[1::2], strict=True))
 
@@ -243,56 +245,56 @@ class _Machine:
         """The keys, unless they take long to hash or to compare."""
         self.n_tuple_keys += sum(type(key) is tuple for key in keys)
         if self.n_tuple_keys > _MOST_TUPLE_KEYS:
-            raise Refusal("it uses very many tuples as keys")
-        if not all(isinstance(key, Inert) or is_plain_key(key, depth=_MOST_KEY_DEPTH) for key in keys):
-            raise Refusal("it uses a container, a large tuple, a tensor or a huge number as a key")
+            raise PickleRefusal("it uses very many tuples as keys")
+        if not all(isinstance(key, InertObject) or is_plain_key(key, depth=_MOST_KEY_DEPTH) for key in keys):
+            raise PickleRefusal("it uses a container, a large tuple, a tensor or a huge number as a key")
         return keys
 
     def call(self, name: str, argument: Any) -> None:
         """Names, calls, states, and references to the outside."""
         stack = self.stack
         if name == "GLOBAL":
-            stack.append(named(argument.replace(" ", ".", 1), self.lookup))
+            stack.append(resolve_global(argument.replace(" ", ".", 1), self.lookup))
         elif name == "STACK_GLOBAL":
             attribute, module = stack.pop(), stack.pop()
             if type(attribute) is not str or type(module) is not str:
-                raise Refusal("its pickle has a name that is not a text")
-            stack.append(named(f"{module}.{attribute}", self.lookup))
+                raise PickleRefusal("its pickle has a name that is not a text")
+            stack.append(resolve_global(f"{module}.{attribute}", self.lookup))
         elif name in ("REDUCE", "NEWOBJ"):
             arguments, called = stack.pop(), stack.pop()
-            if type(called) is not Name or type(arguments) is not tuple or len(arguments) > _MOST_ARGUMENTS:
-                raise Refusal("its pickle calls what is not a name, or with what are no arguments of it")
-            made = called.build(arguments, self.budget) if called.build else Inert(called.name, arguments)
+            if type(called) is not GlobalName or type(arguments) is not tuple or len(arguments) > _MOST_ARGUMENTS:
+                raise PickleRefusal("its pickle calls what is not a name, or with what are no arguments of it")
+            made = called.build(arguments, self.budget) if called.build else InertObject(called.name, arguments)
             if made is None:
-                raise Refusal(f"it calls {clipped(called.name)} in a way that checkpoints do not")
+                raise PickleRefusal(f"it calls {shorten_name(called.name)} in a way that checkpoints do not")
             stack.append(made)
         elif name == "BUILD":
             state, target = stack.pop(), stack[-1]
-            if type(target) is Inert or type(target) is Later:
+            if type(target) is InertObject or type(target) is DeferredObject:
                 target.set_state(state, self.budget)
             elif type(target) is not dict:  # attributes of a subclass of dict are left out
-                raise Refusal("its pickle sets the state of something that has none")
+                raise PickleRefusal("its pickle sets the state of something that has none")
         elif name == "BINPERSID":
             if self.persistent is None:
-                raise Refusal("its pickle refers to tensors outside of it, where there are none")
+                raise PickleRefusal("its pickle refers to tensors outside of it, where there are none")
             stack.append(self.persistent(stack.pop()))
         elif name == "FROZENSET":
             items = self.keys(self.above_mark())
             self.stack.append(set(items))
         else:
-            raise Refusal(f"its pickle uses the instruction {name}, which checkpoints do not")
+            raise PickleRefusal(f"its pickle uses the instruction {name}, which checkpoints do not")
 
 
 def _value(argument: Any) -> Any:
     """The value that an instruction pushes; refuses what no pickle of a checkpoint has."""
     if type(argument) is int and argument.bit_length() > _MOST_INTEGER_BITS:
-        raise Refusal(f"its pickle has an integer of {argument.bit_length()} bits, expected at most 1024")
+        raise PickleRefusal(f"its pickle has an integer of {argument.bit_length()} bits, expected at most 1024")
     if type(argument) is str and not argument.isascii():
         argument.encode()  # half a character is an error
     return bytes(argument) if type(argument) is bytearray else argument
 
 
-class _Source:
+class _PickleReader:
     """A mapped file for ``genops``, which would import a codec for some instructions of protocol 0, all with lines."""
 
     def __init__(self, data: mmap.mmap) -> None:
@@ -309,7 +311,9 @@ class _Source:
     def readline(self) -> bytes:
         """The next line: a module or a name."""
         if self._code != b"c":
-            raise Refusal(f"its pickle uses the instruction {clipped(self._code.decode('latin-1'))} of protocol 0")
+            raise PickleRefusal(
+                f"its pickle uses the instruction {shorten_name(self._code.decode('latin-1'))} of protocol 0"
+            )
         return self._data.readline()
 
 
@@ -318,56 +322,58 @@ def read_pickle(
     *,
     end: int,
     lookup: Lookup,
-    budget: Budget,
+    budget: MemoryBudget,
     persistent: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """The content of the pickle at the position of a mapped file, which is then behind it; see :func:`finished`.
+    """The content of the pickle at the position of a mapped file, which is then behind it; see :func:`finish_content`.
 
     It ends at ``end`` at the latest. ``persistent`` gives the storage that a persistent id names.
     """
-    machine = _Machine(lookup, budget, persistent)
+    machine = _PickleMachine(lookup, budget, persistent)
     frame_end = 0
     try:
-        for number, (instruction, argument, at) in enumerate(pickletools.genops(cast(BinaryIO, _Source(data)))):
+        for number, (instruction, argument, at) in enumerate(pickletools.genops(cast(BinaryIO, _PickleReader(data)))):
             position, name = cast(int, at), instruction.name
             if number >= MOST_INSTRUCTIONS:
-                raise Refusal(f"its pickle has more than {MOST_INSTRUCTIONS} instructions")
+                raise PickleRefusal(f"its pickle has more than {MOST_INSTRUCTIONS} instructions")
             if position >= end:
-                raise Refusal("it ends in the middle of a pickle")
+                raise PickleRefusal("it ends in the middle of a pickle")
             if frame_end and position >= frame_end:
                 if position > frame_end:  # another reader would go on elsewhere
-                    raise Refusal("its pickle has an instruction in two frames")
+                    raise PickleRefusal("its pickle has an instruction in two frames")
                 frame_end = 0
             if name == "FRAME":
                 frame_end = position + 9 + cast(int, argument) if not frame_end else end + 1
                 if frame_end > end:
-                    raise Refusal("its pickle has a frame that does not end, or frames in frames")
+                    raise PickleRefusal("its pickle has a frame that does not end, or frames in frames")
             elif name == "PROTO":
                 if cast(int, argument) > 5:
-                    raise Refusal(f"its pickle is of protocol {argument}, expected at most 5")
+                    raise PickleRefusal(f"its pickle is of protocol {argument}, expected at most 5")
             elif name != "STOP":
                 machine.follow(name, argument)
     except IndexError:
-        raise Refusal("its pickle takes more off its stack than is there") from None
+        raise PickleRefusal("its pickle takes more off its stack than is there") from None
     except (ValueError, OverflowError) as error:
-        raise Refusal(f"its pickle is damaged ({clipped(str(error))})") from error
+        raise PickleRefusal(f"its pickle is damaged ({shorten_name(str(error))})") from error
     if len(machine.stack) != 1 or machine.marked:
-        raise Refusal("its pickle does not end with one object")
+        raise PickleRefusal("its pickle does not end with one object")
     if data.tell() > end or frame_end not in (0, data.tell()):
-        raise Refusal("it ends in the middle of a pickle")
+        raise PickleRefusal("it ends in the middle of a pickle")
     return machine.stack[0]
 
 
-def finished(content: Any, *, plain: Iterable[type]) -> Any:
-    """Content of plain values, containers, ``Inert`` and the types ``plain``; what is built later is put in its place.
+def finish_content(content: Any, *, plain: Iterable[type]) -> Any:
+    """Content of plain values, containers, ``InertObject`` and types ``plain``; what is built later is put in place.
 
     Refused are containers that hold themselves, are nested deeply, or hold each other so often that a walk through them
-    would not end. An ``Inert`` may hold itself, as configurations do; a walk through content must not enter it.
+    would not end. An ``InertObject`` may hold itself, as configurations do; a walk through content must not enter it.
     """
-    return _Walk({bool, int, float, str, bytes, type(None), set, Inert, Name, *plain}).through(content, 1)[0]
+    return _ContentWalk({bool, int, float, str, bytes, type(None), set, InertObject, GlobalName, *plain}).through(
+        content, 1
+    )[0]
 
 
-class _Walk:
+class _ContentWalk:
     """Through content; a class, for a function in a function would hold all of it until the next garbage collection."""
 
     def __init__(self, allowed: set[type]) -> None:
@@ -377,17 +383,17 @@ class _Walk:
 
     def through(self, value: Any, depth: int) -> tuple[Any, int, int]:
         """What a value becomes, how many values are in it, and how deep it is."""
-        if type(value) is Later:
+        if type(value) is DeferredObject:
             if value.value is None:
-                raise Refusal("it has an object that is never given its state")
+                raise PickleRefusal("it has an object that is never given its state")
             return value.value, 1, 0
         if type(value) not in (dict, list, tuple):
             if type(value) not in self.allowed:
-                raise Refusal("it holds a storage that is no tensor's")
+                raise PickleRefusal("it holds a storage that is no tensor's")
             return value, 1, 0
         if id(value) not in self.done:
             if id(value) in self.entered or depth > MOST_DEPTH:
-                raise Refusal("it has containers that hold themselves, or nests them too deeply")
+                raise PickleRefusal("it has containers that hold themselves, or nests them too deeply")
             self.entered.add(id(value))
             parts = [self.through(part, depth + 1) for part in (value.values() if type(value) is dict else value)]
             became: Any = [item for item, _, _ in parts]
@@ -403,5 +409,5 @@ class _Walk:
             self.done[id(value)] = value, became, n, height
         _, became, n, height = self.done[id(value)]
         if n > MOST_VALUES or depth + height > MOST_DEPTH + 1:
-            raise Refusal("it nests containers too deeply, or uses them over and over in each other")
+            raise PickleRefusal("it nests containers too deeply, or uses them over and over in each other")
         return became, n, height

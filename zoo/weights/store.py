@@ -18,9 +18,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..errors import StoreError, WeightsRefused, listed
-from ..files import replaced
-from .places import shown
+from ..errors import StoreError, WeightsRefused, format_list
+from ..files import replace_file
+from .locations import format_location
 
 _FORMAT = "zoo-record-1"
 _OF_USER_FILES = ("selection", "reading")  # written if they are not empty: records of published files lack them
@@ -34,7 +34,7 @@ class ForeignRecord(StoreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class FileOrigin:
     """One file as it was fetched."""
 
     place: str  # as the card names it
@@ -45,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FileReading:
     """What was read from a user's file, and what was done to it; as text it is one sentence."""
 
     layout: str  # whose names the tensors have: "timm"
@@ -69,7 +69,7 @@ class Reading:
         if self.unwrapped:
             clauses.append(f"taken off: {', '.join(map(repr, self.unwrapped))}")
         if self.left_out:
-            clauses.append(f"left out: {listed(self.left_out, _N_LEFT_OUT_SHOWN)}")
+            clauses.append(f"left out: {format_list(self.left_out, _N_LEFT_OUT_SHOWN)}")
         if self.widened_from:
             how = "rounded" if "float64" in self.widened_from else "widened"
             clauses.append(f"{how} to float32 from {' and '.join(self.widened_from)}")
@@ -79,11 +79,11 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class WeightsRecord:
     """Provenance of one file of converted weights."""
 
     encoder: str  # id of the encoder that was loaded first; others may share the weights
-    origins: tuple[Origin, ...]  # the card's file, then its companions
+    origins: tuple[FileOrigin, ...]  # the card's file, then its companions
     layout: str
     layout_version: int
     architecture: str  # hash of the names, shapes and types of the encoder's state dict
@@ -93,13 +93,13 @@ class Record:
     created: str  # day, as 2026-01-31
     versions: dict[str, str]  # of the libraries that converted it
     selection: str = ""  # which encoder in the user's own file was asked for, and whether in one layout alone
-    reading: Reading | None = None  # of the user's own file
+    reading: FileReading | None = None  # of the user's own file
 
     @property
     def key(self) -> str:
         """Name of the record."""
         places = [origin.place for origin in self.origins]
-        return record_key(
+        return compute_record_key(
             places,
             layout=self.layout,
             layout_version=self.layout_version,
@@ -108,19 +108,19 @@ class Record:
         )
 
 
-def recorded_name(place: str) -> str:
+def format_recorded_name(place: str) -> str:
     """A place as lock files and records name it: without secrets, and then with a hash of all of it.
 
-    >>> recorded_name("hf:owner/repo/a.pth"), recorded_name("https://host/a.pth?token=secret")
+    >>> format_recorded_name("hf:owner/repo/a.pth"), format_recorded_name("https://host/a.pth?token=secret")
     ('hf:owner/repo/a.pth', 'https://host/a.pth#e44c4d22')
     """
-    harmless = shown(place)
+    harmless = format_location(place)
     if harmless == place:
         return place
     return f"{harmless}#{blake2b(place.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
 
 
-def record_key(
+def compute_record_key(
     places: Sequence[str], *, layout: str, layout_version: int, architecture: str, selection: str = ""
 ) -> str:
     """Name of the record of weights from these places (the card's, then its companions') in this architecture."""
@@ -128,24 +128,24 @@ def record_key(
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def file_name(sha256: str) -> str:
+def format_weights_filename(sha256: str) -> str:
     """Name of the file of converted weights."""
     return f"{sha256}.safetensors"
 
 
-def tensors_path(folder: Path, sha256: str) -> Path:
+def get_tensors_path(folder: Path, sha256: str) -> Path:
     """Path of converted weights in a folder of this kind."""
-    return folder / "tensors" / file_name(sha256)
+    return folder / "tensors" / format_weights_filename(sha256)
 
 
-def record_path(folder: Path, key: str) -> Path:
+def get_record_path(folder: Path, key: str) -> Path:
     """Path of a record."""
     return folder / "records" / f"{key}.json"
 
 
-def find(folder: Path, key: str) -> Record | None:
+def find(folder: Path, key: str) -> WeightsRecord | None:
     """The record with this key; None if it or its weights are missing. A damaged record is refused."""
-    path = record_path(folder, key)
+    path = get_record_path(folder, key)
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -153,27 +153,27 @@ def find(folder: Path, key: str) -> Record | None:
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
     record = parse_record(content, where=str(path), key=key)
-    return record if tensors_path(folder, record.sha256).is_file() else None
+    return record if get_tensors_path(folder, record.sha256).is_file() else None
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_record(folder: Path, record: WeightsRecord) -> None:
     """Writes a record whose weights are there already; whole or not at all."""
-    path = record_path(folder, record.key)
+    path = get_record_path(folder, record.key)
     try:
-        with replaced(path) as file:
-            file.write(record_bytes(record))
+        with replace_file(path) as file:
+            file.write(encode_record(record))
     except OSError as error:
         raise StoreError(f"{path} cannot be written ({error.strerror}); free some space there.") from error
 
 
-def record_bytes(record: Record) -> bytes:
+def encode_record(record: WeightsRecord) -> bytes:
     """Content of the file of a record."""
     facts = {name: fact for name, fact in asdict(record).items() if name not in _OF_USER_FILES or fact}
     body = json.dumps({"format": _FORMAT, **facts}, indent=1).encode() + b"\n"
     return _checksum(body) + b"\n" + body
 
 
-def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
+def parse_record(content: bytes, *, where: str, key: str = "") -> WeightsRecord:
     """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format.
 
     One that has not the given key is refused.
@@ -191,13 +191,13 @@ def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
                 f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
                 "another folder."
             )
-        origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
+        origins = tuple(FileOrigin(**origin) for origin in facts.pop("origins"))
         read = facts.pop("reading", None)
         about: dict[str, Any] = {
             name: tuple(fact) if type(fact) is list else fact for name, fact in (read or {}).items()
         }
-        reading = None if read is None else Reading(**about)
-        record = Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
+        reading = None if read is None else FileReading(**about)
+        record = WeightsRecord(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
         hashes = [record.sha256, *(origin.sha256 for origin in origins)]
         if not origins or not all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes):
             raise ValueError("a hash is none, or it has no source")  # the hash becomes the name of a file
@@ -212,7 +212,7 @@ def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
     return record
 
 
-def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
+def iterate_weights_records(folder: Path) -> Iterator[tuple[Path, WeightsRecord | None]]:
     """Every record of a folder by its path, in the order of their names; None for a damaged one.
 
     Records in the format of another version of the zoo are left out.
@@ -242,7 +242,7 @@ _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8"
 _LONGEST_HEADER = 100_000_000  # bytes, as the library has it
 
 
-class Placed(NamedTuple):
+class ArrayLocation(NamedTuple):
     """Where an array is in a safetensors file."""
 
     dtype: str  # "F32"
@@ -254,7 +254,7 @@ class Placed(NamedTuple):
         return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
 
-def safetensors_header(arrays: Mapping[str, tuple[str, Sequence[int]]], about: Mapping[str, str]) -> bytes:
+def build_safetensors_header(arrays: Mapping[str, tuple[str, Sequence[int]]], about: Mapping[str, str]) -> bytes:
     """The bytes before the arrays, which follow in the order of ``arrays``, given as type and shape.
 
     Length of the header, header, and blanks up to a multiple of 8, so that the arrays are aligned.
@@ -270,8 +270,8 @@ def safetensors_header(arrays: Mapping[str, tuple[str, Sequence[int]]], about: M
     return len(text).to_bytes(8, "little") + text
 
 
-def parse_safetensors(file: BinaryIO | mmap.mmap, size: int) -> tuple[dict[str, str], dict[str, Placed]]:
-    """Metadata and arrays of a safetensors file of ``size`` bytes that is laid out as :func:`safetensors_header` says.
+def parse_safetensors(file: BinaryIO | mmap.mmap, size: int) -> tuple[dict[str, str], dict[str, ArrayLocation]]:
+    """Metadata and arrays of a safetensors file of ``size`` bytes laid out as by :func:`build_safetensors_header`.
 
     Raises ValueError, KeyError, TypeError or AttributeError if it is not.
     """
@@ -280,10 +280,10 @@ def parse_safetensors(file: BinaryIO | mmap.mmap, size: int) -> tuple[dict[str, 
         raise ValueError("its header is cut")
     header = json.loads(file.read(length))
     about = header.pop("__metadata__")
-    arrays: dict[str, Placed] = {}
+    arrays: dict[str, ArrayLocation] = {}
     position = 8 + length
     for name, entry in header.items():
-        array = Placed(entry["dtype"], tuple(int(side) for side in entry["shape"]), position)
+        array = ArrayLocation(entry["dtype"], tuple(int(side) for side in entry["shape"]), position)
         offsets = [position - 8 - length, position - 8 - length + array.n_bytes]
         if min(array.shape, default=0) < 0 or entry["data_offsets"] != offsets:
             raise ValueError(f"its {name!r} is not where it should be")

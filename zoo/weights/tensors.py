@@ -17,11 +17,11 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import replaced, require_regular
-from ..optional import requires_extra
-from .store import file_name, parse_safetensors, safetensors_header
+from ..files import replace_file, require_regular
+from ..optional import require_extra
+from .store import build_safetensors_header, format_weights_filename, parse_safetensors
 
-with requires_extra("models", needed_for="Checking weights"):
+with require_extra("models", needed_for="Checking weights"):
     import torch
     from torch import Tensor
 
@@ -29,7 +29,7 @@ BLOCK = 1024**2  # bytes a sum
 _ROWS, _COLUMNS = 256, 512  # words of 8 bytes in a block
 
 
-def weights_hash(network: torch.nn.Module) -> str:
+def hash_weights(network: torch.nn.Module) -> str:
     """Of names, types, shapes and bytes of every tensor in the state dict; the device does not matter."""
     digest = blake2b(digest_size=16)
     for name, tensor in sorted(network.state_dict().items()):
@@ -39,7 +39,7 @@ def weights_hash(network: torch.nn.Module) -> str:
     return digest.hexdigest()
 
 
-class Summing:
+class BlockChecksums:
     """The sums of bytes that come in pieces of any length."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Summing:
         self._filled = 0
 
 
-def block_sums(mapped: mmap.mmap) -> list[str]:
-    """The sums of a mapped file, as :class:`Summing` gives them, on all cores."""
+def compute_block_sums(mapped: mmap.mmap) -> list[str]:
+    """The sums of a mapped file, as :class:`BlockChecksums` gives them, on all cores."""
     n_whole, rest = divmod(len(mapped), BLOCK)
     sums = _of_blocks(mapped, n_whole) if n_whole else []
     if rest:
-        tail = Summing()
+        tail = BlockChecksums()
         with memoryview(mapped) as view:
             tail.update(view[n_whole * BLOCK :])
         sums += tail.sums()
@@ -101,7 +101,7 @@ _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class TensorFileContent:
     """Hash, size and sums of a file of tensors."""
 
     sha256: str
@@ -109,15 +109,15 @@ class Content:
     sums: tuple[str, ...]  # of each block, in hexadecimal
 
 
-def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
+def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> TensorFileContent:
     """Writes contiguous tensors of the CPU to ``folder``, whole or not at all, under a name made of their content.
 
     ``about`` is stored in the header; equal tensors with equal ``about`` are equal files.
     """
-    content = content_of(tensors, about=about)
-    target = folder / file_name(content.sha256)
+    content = compute_content(tensors, about=about)
+    target = folder / format_weights_filename(content.sha256)
     try:
-        with replaced(target) as file:
+        with replace_file(target) as file:
             for part in _parts(tensors, about):
                 file.write(part)
     except OSError as error:
@@ -128,7 +128,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping
     return content
 
 
-def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tensor]:
+def read_tensors(path: Path, content: TensorFileContent, *, remedy: str) -> dict[str, Tensor]:
     """Maps a file of tensors into memory, if all of it is what was written: one mapping, checked and returned.
 
     The tensors are pages of the file, copied when they are written to. ``remedy`` ends the sentence on a damaged file.
@@ -146,7 +146,7 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
         raise StoreError(f"The weights {path} cannot be read ({error.strerror or error}); {remedy}.") from error
     if len(content.sums) != -(-size // BLOCK):
         raise WeightsRefused(f"The record of the weights {path} is of another file; {remedy}.")
-    for number, (now, then) in enumerate(zip(block_sums(mapped), content.sums, strict=True)):
+    for number, (now, then) in enumerate(zip(compute_block_sums(mapped), content.sums, strict=True)):
         if now != then:
             raise WeightsRefused(
                 f"The weights {path} are damaged between bytes {number * BLOCK:,} and "
@@ -167,20 +167,20 @@ def _mapped_tensors(mapped: mmap.mmap) -> dict[str, Tensor]:
     return tensors
 
 
-def content_of(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
+def compute_content(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> TensorFileContent:
     """Hash, size and sums of what :func:`write_tensors` would write."""
-    sha256, summing, size = hashlib.sha256(), Summing(), 0
+    sha256, summing, size = hashlib.sha256(), BlockChecksums(), 0
     for part in _parts(tensors, about):
         sha256.update(part)
         summing.update(part)
         size += len(part)
-    return Content(sha256=sha256.hexdigest(), size_bytes=size, sums=summing.sums())
+    return TensorFileContent(sha256=sha256.hexdigest(), size_bytes=size, sums=summing.sums())
 
 
 def _parts(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Iterator[memoryview]:
     """The bytes of a safetensors file: header, then tensors, those with the largest numbers first."""
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     forms = {name: (_NAMES[tensors[name].dtype], tensors[name].shape) for name in order}
-    yield memoryview(safetensors_header(forms, dict(sorted(about.items()))))
+    yield memoryview(build_safetensors_header(forms, dict(sorted(about.items()))))
     for name in order:
         yield tensors[name].reshape(-1).view(torch.uint8).numpy().data

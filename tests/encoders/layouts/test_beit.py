@@ -20,7 +20,7 @@ from tests.sources.vit_checkpoints import beit_of_deepspeed, beit_training
 from tests.sources.vit_forward import beit, cls, cls_by_average
 from tests.sources.vit_names import REDUCED, State, beit_shapes, filled
 from zoo.encoders import Encoder
-from zoo.encoders.layouts import layout_named
+from zoo.encoders.layouts import get_layout
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 224)
@@ -60,7 +60,7 @@ def target() -> State:
 
 
 def converted(weights: State) -> State:
-    return layout_named("beit").convert({"model": weights}, target=target())
+    return get_layout("beit").convert({"model": weights}, target=target())
 
 
 @for_each(LIKE)

@@ -40,9 +40,9 @@ from tests.sources.vit_forward import (
     quick_gelu,
 )
 from tests.sources.vit_names import REDUCED, State, filled
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, fingerprints
+from zoo.encoders.layouts import convert, hash_parameters
 from zoo.errors import WeightsRefused
 
 N_PROJECTED = 48
@@ -150,7 +150,7 @@ def farl_training(weights: State) -> dict[str, Any]:
 @for_each(FINE_TUNED)
 def test_files_of_clips_of_organisms_skin_and_faces_give_the_projection(name: str) -> None:
     write, tokens, backbone = FINE_TUNED[name]
-    assert catalogue()[name].architecture.backbone.endswith("quickgelu_224") == (backbone == QUICK)
+    assert load_catalogue()[name].architecture.backbone.endswith("quickgelu_224") == (backbone == QUICK)
     reference = projected(cls(tokens_of(tokens)), HALF if "half" in tokens else WEIGHTS)
     encoder = load_reduced(name, write(), backbone=backbone, dim=N_PROJECTED)
     assert relative_difference(reference, encoder(IMAGES)) < SAME
@@ -207,11 +207,11 @@ def weights_of(name: str) -> State:
 
 def narrow(name: str, content: State) -> Encoder:
     """The narrow encoder with what a file holds."""
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     architecture = replace(card.architecture, options=NARROW_OPTIONS)
     representation = replace(card.representation, dim=32 * NARROW)
     encoder = build_encoder(replace(card, architecture=architecture, representation=representation))
-    state = convert([content], encoder, layout="clip", what="the file", untrained=lambda: fingerprints(encoder))
+    state = convert([content], encoder, layout="clip", what="the file", untrained=lambda: hash_parameters(encoder))
     encoder.load_state_dict(state, strict=True)
     return encoder.double()
 

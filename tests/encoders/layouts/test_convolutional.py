@@ -25,11 +25,11 @@ from tests.sources import in_double
 from tests.sources.residual import N_HIDDEN, another, named, simclr_v1, simclr_v2
 from tests.sources.residual_convnext import SIZES, convnext_tensors
 from tests.sources.resnet_forward import Draw, Shape, State, assert_same, resnet_tensors
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders import resnet as resnets
-from zoo.encoders.layouts import convert, fingerprints, layout_named
-from zoo.encoders.resnet import lightness
+from zoo.encoders.layouts import convert, get_layout, hash_parameters
+from zoo.encoders.resnet import convert_to_lightness
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 64)
@@ -37,7 +37,7 @@ IMAGES = exact_images(2, 64)
 
 def encoder_of(card: str, *, dim: int | None = None, **options: Any) -> Encoder:
     """The encoder of a card, of another size if options are given."""
-    found = catalogue()[card]
+    found = load_catalogue()[card]
     if options:
         found = replace(found, architecture=replace(found.architecture, options=options))
     if dim:
@@ -47,7 +47,7 @@ def encoder_of(card: str, *, dim: int | None = None, **options: Any) -> Encoder:
 
 def loaded(content: Any, encoder: Encoder, layout: str) -> Encoder:
     """The encoder with what a layout makes of a file, in float64."""
-    before = fingerprints(encoder)
+    before = hash_parameters(encoder)
     state = convert([content], encoder, layout=layout, what="a file", untrained=lambda: before)
     encoder.load_state_dict(dict(state))
     return encoder.double()
@@ -95,7 +95,7 @@ def regnet_trunk() -> State:
 
 
 def regnet_encoder() -> Encoder:
-    card = catalogue()["swav_regnety16gf"]
+    card = load_catalogue()["swav_regnety16gf"]
     small_one = replace(card.architecture, backbone="timm:regnety_004")
     return build_encoder(replace(card, architecture=small_one, representation=replace(card.representation, dim=440)))
 
@@ -204,9 +204,9 @@ def test_every_file_of_a_swin_gives_the_features_that_torchvision_computes() -> 
     swin = original_swin(network)
     encoder = encoder_of("moby_swint_ep300", dim=384, embed_dim=48, depths=depths, num_heads=n_heads)
     target = {name.removeprefix("backbone."): tensor for name, tensor in encoder.state_dict().items()}
-    first = layout_named("moby").convert(moby(swin), target=target)
+    first = get_layout("moby").convert(moby(swin), target=target)
     for layout, write in SWINS.items():  # one at a time, for each may be a copy
-        state = layout_named(layout).convert(write(swin), target=target)
+        state = get_layout(layout).convert(write(swin), target=target)
         assert state.keys() == target.keys(), layout
         assert all(torch.equal(state[name], first[name]) for name in state), layout
     network.head = nn.Identity()
@@ -282,7 +282,7 @@ def test_an_xcit_is_what_timm_makes_of_its_file(layout: str) -> None:
     teacher = named("momentum_teacher.module.", named("trunk.", file), {"heads.0.last.weight": torch.ones(3, 3)})
     student = {"base_model": {"model": {"trunk": another(file, Draw()), "heads": {}}}}
     training = {"loss": teacher | {"center": torch.ones(1, 3)}, "classy_state_dict": student}
-    state = layout_named(layout).convert(file if layout == "dino_xcit" else training, target=model.state_dict())
+    state = get_layout(layout).convert(file if layout == "dino_xcit" else training, target=model.state_dict())
     assert state.keys() == reference.keys() == model.state_dict().keys()
     assert all(torch.equal(state[name], reference[name]) for name in state)
 
@@ -324,7 +324,7 @@ def sobel(images: Tensor) -> Tensor:
 
 
 ALEXNETS: dict[str, tuple[Callable[[Tensor], Tensor], dict[str, int]]] = {
-    "colorization_alexnet": (lightness, {"first": 4, "padding": 0, "groups": 2, "lrn": 0}),
+    "colorization_alexnet": (convert_to_lightness, {"first": 4, "padding": 0, "groups": 2, "lrn": 0}),
     "jigsaw_alexnet": (lambda images: images, {"first": 2, "padding": 0, "groups": 2, "lrn": 2}),
     "deepcluster_alexnet": (sobel, {"first": 4, "padding": 2, "groups": 1, "lrn": 0}),
     "rotnet_alexnet": (lambda images: images, {"first": 4, "padding": 2, "groups": 1, "lrn": 0}),
@@ -341,10 +341,10 @@ def test_an_alexnet_has_the_features_that_vissl_computes(card: str) -> None:
     classifier = {"8.1.weight": torch.ones(3, 3), "9.0.bias": torch.ones(3)} if card == "rotnet_alexnet" else {}
     content = {"model_state_dict": named("_feature_blocks.", weights, classifier)}
     encoder = loaded(content, encoder_of(card), "vissl_alexnet")
-    px = catalogue()[card].preprocess.crop_px
+    px = load_catalogue()[card].preprocess.crop_px
     images = torch.rand(1, 3, px, px, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = encoder(images)
-    assert found.shape == (1, catalogue()[card].representation.dim)
+    assert found.shape == (1, load_catalogue()[card].representation.dim)
     torch.testing.assert_close(found, alexnet_by_hand(in_double(weights), sees(images), **how), rtol=1e-9, atol=1e-9)
 
 
@@ -352,7 +352,7 @@ def test_lightness_is_that_of_cie_lab() -> None:
     # black, white, middle grey, and the primaries of sRGB: CIE L* of D65, to a tenth (Lindbloom's calculator)
     colours = torch.tensor([[0, 0, 0], [1, 1, 1], [0.5, 0.5, 0.5], [1, 0, 0], [0, 1, 0], [0, 0, 1]]).double()
     expected = torch.tensor([0, 100, 53.4, 53.2, 87.7, 32.3]).double() - 50
-    torch.testing.assert_close(lightness(colours[:, :, None, None]).flatten(), expected, rtol=0, atol=0.06)
+    torch.testing.assert_close(convert_to_lightness(colours[:, :, None, None]).flatten(), expected, rtol=0, atol=0.06)
 
 
 # SimCLR

@@ -21,13 +21,13 @@ from tests.sources.resnet_forward import (
     largest_difference,
     resnet_tensors,
 )
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.layouts import convert, get_layout, hash_parameters
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 224)
-CARD = catalogue()["byol_rn50_bs4096"]
+CARD = load_catalogue()["byol_rn50_bs4096"]
 FIRST, LAST = f"{NETWORK}initial_conv", f"{NETWORK}block_group_3/~/block_2/~/batchnorm_2"
 
 
@@ -45,7 +45,7 @@ def encoder() -> Encoder:
 
 
 def converted(content: Any) -> State:
-    return convert([content], encoder(), layout="byol", what="a file", untrained=lambda: fingerprints(encoder()))
+    return convert([content], encoder(), layout="byol", what="a file", untrained=lambda: hash_parameters(encoder()))
 
 
 @SLIM
@@ -62,11 +62,11 @@ def test_an_encoder_of_byol_has_the_features_that_haiku_computes() -> None:
 def test_a_flat_file_of_torchvisions_names_without_counters_is_taken_as_it_is() -> None:
     weights = resnet_tensors(SHAPES["resnet50 slim"], Draw())
     weights = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
-    found = layout_named("byol").convert(weights | Draw().linear("fc", 2048, 1000), target={})
+    found = get_layout("byol").convert(weights | Draw().linear("fc", 2048, 1000), target={})
     assert found == weights
 
 
-BYOL_CARDS = [card for card in catalogue().values() if card.weights.converter == "byol"]
+BYOL_CARDS = [card for card in load_catalogue().values() if card.weights.converter == "byol"]
 
 
 def test_byols_file_has_exactly_the_tensors_of_the_encoder() -> None:
@@ -75,7 +75,7 @@ def test_byols_file_has_exactly_the_tensors_of_the_encoder() -> None:
     full = build_encoder(CARD, device="meta")
     target = {name.removeprefix("backbone."): tensor for name, tensor in full.state_dict().items()}
     draw = Draw(device="meta")
-    state = layout_named("byol").convert(byol_experiment(*byol_tensors(draw), draw), target=target)
+    state = get_layout("byol").convert(byol_experiment(*byol_tensors(draw), draw), target=target)
     counters = {name for name in target if name.endswith("num_batches_tracked")}
     assert state.keys() | counters == target.keys()
     assert all(tensor.shape == target[name].shape for name, tensor in state.items())

@@ -30,11 +30,11 @@ from tests.sources.resnet_forward import (
 )
 from tests.sources.vit_forward import cls_by_average, four_cls, vit
 from tests.sources.vit_names import REDUCED, SMALL, Size, filled, vit_shapes, without_memory
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, fingerprints, layout_named
-from zoo.encoders.transformers_models import transformers_model
+from zoo.encoders.layouts import convert, get_layout, hash_parameters
+from zoo.encoders.transformers_models import build_transformers_model
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 224)
@@ -101,7 +101,7 @@ def network() -> State:
 
 @cache
 def thin_encoder() -> Encoder:
-    card = catalogue()["sup_rn50"]
+    card = load_catalogue()["sup_rn50"]
     return build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
 
 
@@ -112,7 +112,7 @@ def converted(layout: str, changes: State, *, removed: str = "") -> State:
     if layout == "zoo":
         content = {f"backbone.{name}": tensor for name, tensor in content.items() if not name.startswith("fc.")}
     return convert(
-        [content], thin_encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(thin_encoder())
+        [content], thin_encoder(), layout=layout, what="a file", untrained=lambda: hash_parameters(thin_encoder())
     )
 
 
@@ -150,11 +150,11 @@ def test_what_is_no_state_dict_of_a_library_is_refused(layout: str) -> None:
 
 @for_each(["sup_rn50", "sup_vitB32", "vicregl_convnexts_alpha09", "lossyless_vitb32_b005"])
 def test_the_zoos_own_file_is_the_state_dict_of_an_encoder(name: str) -> None:
-    state = build_encoder(catalogue()[name], device="meta").state_dict()
+    state = build_encoder(load_catalogue()[name], device="meta").state_dict()
     target = {key.removeprefix("backbone."): tensor for key, tensor in state.items()}
-    assert layout_named("zoo").convert(dict(state), target=target) == target
+    assert get_layout("zoo").convert(dict(state), target=target) == target
     if not any(key.startswith("pooling.") for key in state):
-        assert layout_named("zoo").convert(dict(target), target=target) == target
+        assert get_layout("zoo").convert(dict(target), target=target) == target
 
 
 CARDS = [card for card in EARLY if card.weights.converter in ("timm", "torchvision")]
@@ -174,7 +174,7 @@ def test_the_libraries_files_have_exactly_the_tensors_of_the_encoder(card: Encod
     else:
         size = TIMMS_SIZES[exact.split()[0]]
         content = without_memory(vit_shapes(size)) | draw.linear("head", size.width, 1000)
-    converted = layout_named(str(card.weights.converter)).convert(content, target=target)
+    converted = get_layout(str(card.weights.converter)).convert(content, target=target)
     assert converted.keys() == target.keys()
     assert all(tensor.shape == target[name].shape for name, tensor in converted.items())
 
@@ -201,8 +201,8 @@ def test_a_file_of_sam_or_micro_sam_gives_what_timm_makes_of_its_image_tower(lik
 
 def of_transformers(like: str, **options: Any) -> tuple[nn.Module, dict[str, Any]]:
     """A small network of transformers like that of a card, with every number drawn, and how a card describes it."""
-    backbone = catalogue()[like].architecture.backbone
-    network, _ = transformers_model(backbone.removeprefix("transformers:"), **options)
+    backbone = load_catalogue()[like].architecture.backbone
+    network, _ = build_transformers_model(backbone.removeprefix("transformers:"), **options)
     drawn = filled({name: tuple(each.shape) for name, each in network.state_dict().items()}, seed=1)
     network.load_state_dict(drawn)
     return network.eval(), {"backbone": backbone, "options": options}
@@ -214,7 +214,7 @@ BLOCKS = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "
 @for_each([("mlcd_vitL14_336", 1), ("mlcd_vitbigG14_336", 2)], arguments=2)
 @torch.no_grad()
 def test_a_file_of_transformers_may_be_in_parts(like: str, n_parts: int) -> None:
-    act = catalogue()[like].architecture.options["hidden_act"]
+    act = load_catalogue()[like].architecture.options["hidden_act"]
     network, architecture = of_transformers(like, image_size=56, patch_size=14, hidden_act=act, **BLOCKS)
     whole = {f"vision_model.{name.removeprefix('network.')}": each for name, each in network.state_dict().items()}
     parts = [save(dict(list(whole.items())[number::n_parts])) for number in range(n_parts)]

@@ -30,10 +30,10 @@ from tests.sources.resnet_forward import (
     resnet_map,
     resnet_tensors,
 )
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.layouts import convert, get_layout, hash_parameters
 from zoo.errors import WeightsRefused
 from zoo.weights.checkpoints import read_checkpoint
 
@@ -122,7 +122,7 @@ def test_vicregl_normalises_the_map_of_its_convnext_before_it_pools() -> None:
 LAYOUTS = {source.layout for source in SOURCES}
 ALL_CARDS = [
     card
-    for card in catalogue().values()
+    for card in load_catalogue().values()
     if card.weights.converter in LAYOUTS
     and card.architecture.family in ("resnet", "convnext")
     and not card.architecture.exact.endswith("without norm")  # in test_convolutional.py
@@ -151,7 +151,7 @@ def test_the_sources_files_have_exactly_the_tensors_of_the_encoder(card: Encoder
     for source in SOURCES:
         if source.layout == card.weights.converter:
             content = source.content(weights, Draw(device="meta"))
-            state = layout_named(source.layout).convert(content, target=target)
+            state = get_layout(source.layout).convert(content, target=target)
             counters = {name for name in target if name.endswith("num_batches_tracked")}
             assert state.keys() | counters == target.keys(), source.name
             for name, tensor in state.items():
@@ -171,7 +171,7 @@ OF_MMSELFSUP = [source for source in SOURCES if source.layout == "mmselfsup"]
 @cache
 def encoder() -> Encoder:
     """A ResNet-50 with a channel for 64 inside its blocks, as it is before training."""
-    card = catalogue()["simclr_rn50"]
+    card = load_catalogue()["simclr_rn50"]
     options = {"width_per_group": 1}
     return build_encoder(replace(card, architecture=replace(card.architecture, options=options)))
 
@@ -186,7 +186,9 @@ def changed(content: Any, path: tuple[str, ...], change: Callable[[State], objec
 
 
 def converted(source: Source, content: Any) -> State:
-    return convert([content], encoder(), layout=source.layout, what="a file", untrained=lambda: fingerprints(encoder()))
+    return convert(
+        [content], encoder(), layout=source.layout, what="a file", untrained=lambda: hash_parameters(encoder())
+    )
 
 
 @for_each(WRAPPED, name=lambda source: source.name)
@@ -235,4 +237,4 @@ def test_what_is_no_checkpoint_of_the_layout_is_refused(layout: str) -> None:
     contents: list[Any] = [{}, {"weights": torch.ones(3)}, {"epoch": 100}, [torch.ones(3)], {"model": None}, None]
     for content in contents:
         with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
-            convert([content], encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(encoder()))
+            convert([content], encoder(), layout=layout, what="a file", untrained=lambda: hash_parameters(encoder()))

@@ -36,9 +36,9 @@ from tests.sources.vit_dialects import (
 )
 from tests.sources.vit_forward import affine, beit, cls, layer_norm
 from tests.sources.vit_names import Size, beit_shapes, filled, norm_shapes
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder
-from zoo.encoders.layouts import layout_named
+from zoo.encoders.layouts import get_layout
 from zoo.encoders.layouts.steps import Misfit
 from zoo.errors import QueryError, WeightsRefused
 
@@ -170,7 +170,7 @@ def load_reduced(source: Source, content: Any, *, size: Size) -> Encoder:
         "patch_size": size.patch_px,
         "img_size": size.image_px,
     }
-    is_safe = catalogue()[source.like].weights.format == "safetensors"
+    is_safe = load_catalogue()[source.like].weights.format == "safetensors"
     encoder, _ = load_served(
         source.like,
         save(content) if is_safe else saved(content, legacy=False),
@@ -188,7 +188,7 @@ def test_every_file_of_a_source_gives_the_features_of_its_source(name: str) -> N
     size = GATED if source.kind.is_gated else SIZE
     weights = weights_of(source.kind, size, seed=1)
     content = source.write(weights)
-    if isinstance(content, dict) and catalogue()[source.like].weights.format == "safetensors":
+    if isinstance(content, dict) and load_catalogue()[source.like].weights.format == "safetensors":
         content = {key: tensor.contiguous().clone() for key, tensor in content.items()}
     expected = tokens(weights, IMAGES, source.kind, n_heads=size.n_heads)
     features = load_reduced(source, content, size=size)(IMAGES)
@@ -276,9 +276,9 @@ def test_an_image_is_one_frame_for_vjepa_2_1(like: str, key: str) -> None:
 
 def test_a_vjepa_2_1_without_patches_of_images_and_a_pixio_without_class_tokens_are_refused() -> None:
     with pytest.raises(Misfit, match=r"'patch_embed_img\.proj\.bias' is missing"):
-        layout_named("vjepa").convert({"ema_encoder": {"img_mod_embed": torch.ones(1, 1, 64)}}, target={})
+        get_layout("vjepa").convert({"ema_encoder": {"img_mod_embed": torch.ones(1, 1, 64)}}, target={})
     with pytest.raises(Misfit, match="'cls_token' is missing or no row of tokens"):
-        layout_named("pixio").convert({"cls_token": torch.ones(64)}, target={})
+        get_layout("pixio").convert({"cls_token": torch.ones(64)}, target={})
 
 
 def test_pixio_pools_the_mean_of_eight_class_tokens_that_have_positions() -> None:
@@ -343,7 +343,7 @@ def test_a_radio_without_a_part_or_of_another_form_is_refused(name: str, tensor:
     content["state_dict"] |= {} if tensor is None else {part: tensor}
     target = {"patch_embed.proj.weight": weights["patch_embed.proj.weight"], "pos_embed": weights["pos_embed"]}
     with pytest.raises(Misfit, match=message):
-        layout_named("radio").convert(content, target=target)
+        get_layout("radio").convert(content, target=target)
 
 
 def capi_shapes(size: Size) -> dict[str, tuple[int, ...]]:
@@ -367,7 +367,7 @@ def test_other_rates_of_rotary_positions_than_capis_are_refused() -> None:
         "backbone.encoder.blocks.0.residual1.fn.rope.freqs": torch.ones(2, 16)
     }
     with pytest.raises(Misfit, match="has other rates than CAPI's rotary positions"):
-        layout_named("capi").convert(content, target={})
+        get_layout("capi").convert(content, target={})
 
 
 def test_capi_refuses_an_image_that_is_no_square() -> None:
@@ -395,7 +395,7 @@ def test_a_table_of_positions_for_all_blocks_is_read_as_beits_is(like: str) -> N
     source = Source(like=like, write=lambda state: state, backbone="timm:beit_base_patch16_224")
     features = load_reduced(source, content, size=size)(IMAGES)
     expected = beit(weights, IMAGES, n_heads=size.n_heads)[-1]
-    is_class_token = catalogue()[like].representation.layer == "cls"
+    is_class_token = load_catalogue()[like].representation.layer == "cls"
     assert relative_difference(cls([expected]) if is_class_token else expected[:, 1:].mean(1), features) < SAME
 
 
@@ -415,7 +415,7 @@ def as_data2vec(weights: State) -> State:
 
 
 def test_eva_is_half_precision_and_its_classifier_and_decoder_are_left_out() -> None:
-    layout = layout_named("eva")
+    layout = get_layout("eva")
     state = {"norm.weight": torch.ones(2), "head.weight": torch.ones(1), "decoder_embed.weight": torch.ones(1)}
     assert layout.half
     assert layout.convert({"module": state | {"lm_head.weight": torch.ones(1)}}, target={}).keys() == {"norm.weight"}
@@ -425,9 +425,9 @@ def test_queries_without_keys_or_values_are_refused() -> None:
     state = as_transformers(weights_of(PLAIN, SIZE, seed=1), dinov2=False)
     del state["encoder.layer.2.attention.attention.value.weight"]
     with pytest.raises(Misfit, match=r"weight of the values of 'blocks\.2' is missing"):
-        layout_named("transformers_vit").convert(state, target={})
+        get_layout("transformers_vit").convert(state, target={})
 
 
 def test_positions_of_patches_that_are_no_square_are_refused() -> None:
     with pytest.raises(Misfit, match="found positions for 15 patches of 64 channels, expected a square"):
-        layout_named("aim").convert({"norm": torch.ones(1)}, target={"pos_embed": torch.empty(1, 15, 64)})
+        get_layout("aim").convert({"norm": torch.ones(1)}, target={"pos_embed": torch.empty(1, 15, 64)})

@@ -32,7 +32,7 @@ from tests.sources.vit_checkpoints import (
 from tests.sources.vit_forward import cls, cls_by_average, four_cls, vit
 from tests.sources.vit_names import REDUCED, Size, State, filled, vit_shapes
 from zoo.encoders import Encoder
-from zoo.encoders.layouts import layout_named
+from zoo.encoders.layouts import get_layout
 from zoo.errors import WeightsRefused
 
 FEATURES = {"cls": cls, "4xcls": four_cls, "cls+avg": cls_by_average}
@@ -171,7 +171,7 @@ def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, 
 @for_each([name for name in FILES if "training" in name and "MAE" not in name] + ["MSN"])
 def test_of_two_networks_in_a_file_the_one_that_the_authors_evaluate_is_taken(name: str) -> None:
     file, other = FILES[name], filled(vit_shapes(REDUCED), seed=2)
-    taken = layout_named(file.layout).convert(file.content(WEIGHTS, other, REDUCED), target={})
+    taken = get_layout(file.layout).convert(file.content(WEIGHTS, other, REDUCED), target={})
     assert taken.keys() == WEIGHTS.keys()
     assert all(torch.equal(tensor, WEIGHTS[key]) for key, tensor in taken.items())
     assert not any(torch.equal(tensor, other[key]) for key, tensor in taken.items())

@@ -25,10 +25,10 @@ from tests.sources.clip_checkpoints import (
 from tests.sources.resnet_forward import SHAPES, Draw, resnet_tensors
 from tests.sources.vit_checkpoints import head_of_dino, mae_decoder, relation_block, under
 from tests.sources.vit_names import Shapes, Size, beit_shapes, linear_shapes, prefixed, vit_shapes, without_memory
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
-from zoo.encoders.layouts import layout_named
+from zoo.encoders.layouts import get_layout
 
 PAPERS = {  # width, blocks, heads
     "vits": (384, 12, 6),
@@ -111,7 +111,7 @@ def copy_by_timm(backbone: str, projection: int) -> Mapping[str, Tensor]:
 @cache
 def wanted(name: str) -> Mapping[str, tuple[tuple[int, ...], torch.dtype]]:
     """Names, shapes and types of the encoder's own tensors, those of the backbone without its prefix."""
-    state = build_encoder(catalogue()[name], device="meta").state_dict()
+    state = build_encoder(load_catalogue()[name], device="meta").state_dict()
     return described({key.removeprefix("backbone."): tensor for key, tensor in state.items()})
 
 
@@ -122,7 +122,7 @@ def described(state: Mapping[str, Tensor]) -> dict[str, tuple[tuple[int, ...], t
 def converted(card: EncoderCard, *contents: Any) -> Mapping[str, Tensor]:
     twin = first_alike(card)
     target = {name: torch.empty(shape, dtype=dtype, device="meta") for name, (shape, dtype) in wanted(twin).items()}
-    return layout_named(str(card.weights.converter)).convert(*contents, target=target)
+    return get_layout(str(card.weights.converter)).convert(*contents, target=target)
 
 
 def first_alike(card: EncoderCard) -> str:

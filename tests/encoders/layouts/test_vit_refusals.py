@@ -21,9 +21,9 @@ from tests.sources.clip_checkpoints import (
 )
 from tests.sources.vit_checkpoints import dino_training, mocov3_training, msn_training, mugs_training, under
 from tests.sources.vit_names import Size, State, beit_shapes, filled, vit_shapes
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.layouts import convert, get_layout, hash_parameters
 from zoo.errors import WeightsRefused
 
 SIZE = Size(32, 4, 4, 16, image_px=32)
@@ -138,7 +138,7 @@ DIMS = {"clip_rn50": 512, "openclip_vitH14_extractPred": PROJECTED, "lossyless_v
 
 @cache
 def encoder_for(like: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
-    card = catalogue()[like]
+    card = load_catalogue()[like]
     architecture = replace(card.architecture, options=dict(options))
     representation = replace(card.representation, dim=DIMS.get(like, 32))
     return build_encoder(replace(card, architecture=architecture, representation=representation))
@@ -146,8 +146,8 @@ def encoder_for(like: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
 
 def converted(sample: Sample, contents: list[Any]) -> State:
     encoder = encoder_for(sample.like, sample.options)
-    layout = str(catalogue()[sample.like].weights.converter)
-    return convert(contents, encoder, layout=layout, what="the sample", untrained=lambda: fingerprints(encoder))
+    layout = str(load_catalogue()[sample.like].weights.converter)
+    return convert(contents, encoder, layout=layout, what="the sample", untrained=lambda: hash_parameters(encoder))
 
 
 def initial_of(sample: Sample) -> Tensor:
@@ -181,7 +181,7 @@ def test_half_precision_is_widened_where_its_source_releases_it_and_refused_else
     contents = sample.contents()
     state = sample.state(contents)
     state[sample.key] = state[sample.key].half()
-    if layout_named(str(catalogue()[sample.like].weights.converter)).half:
+    if get_layout(str(load_catalogue()[sample.like].weights.converter)).half:
         widened = converted(sample, contents)
         name = sample.name if sample.name.startswith("pooling.") else f"backbone.{sample.name}"
         assert torch.equal(widened[name], state[sample.key].float())

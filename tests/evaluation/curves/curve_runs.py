@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from zoo.cards.schema import Preprocess
 from zoo.datasets.images import ImageSet, array_images
-from zoo.datasets.subsets import uniform_draws
+from zoo.datasets.subsets import draw_uniform
 from zoo.encoders import Encoder
 from zoo.errors import UnknownName
 from zoo.evaluation.curves.data import TransferData
 from zoo.evaluation.curves.models import Candidate
 from zoo.evaluation.curves.recipe import TASKS
 from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves
-from zoo.evaluation.curves.training import OnStep, Step, Trained, Training, Transfer
+from zoo.evaluation.curves.training import OnStep, Training, TrainingStep, TransferResult, TransferSetup
 
 PREPROCESS = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.5,) * 3, std=(0.25,) * 3)
 HOW = Training(device="cpu")
@@ -75,14 +75,14 @@ def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS)
 
 def planted_train(
     encoder: Encoder,
-    transfer: Transfer,
+    transfer: TransferSetup,
     how: Training,
     on_step: OnStep | None = None,
     *,
     log: Path | None = None,
     stop_after: int | None = None,
     fails: tuple[int, ...] = (),
-) -> Trained:
+) -> TransferResult:
     """Gets wrong what is planted; notes process, labels an encoder needs, images and seed in the ``log``.
 
     The keyboard interrupts after ``stop_after`` calls, and runs of the seeds ``fails`` fail.
@@ -95,15 +95,15 @@ def planted_train(
         with open(log, "a") as file:
             file.write(f"{os.getpid()} {needs:g} {n} {seed}\n")
     if on_step is not None:
-        on_step(Step(step=5, n_steps=10, validation_risk=None))
+        on_step(TrainingStep(step=5, n_steps=10, validation_risk=None))
     if seed in fails:
         raise UnknownName("seed", str(seed), ["0"])
-    order = np.argsort(uniform_draws((1,), len(data.test)))  # the same images are hard for everybody
+    order = np.argsort(draw_uniform((1,), len(data.test)))  # the same images are hard for everybody
     difficulty = (np.argsort(order) + 0.5) / len(data.test)
-    luck = 0.9 + 0.2 * float(uniform_draws((seed, 2, int(needs)), 1)[0])
+    luck = 0.9 + 0.2 * float(draw_uniform((seed, 2, int(needs)), 1)[0])
     wrong = difficulty < planted_error(luck * n, needs)
     risks = {"transfer_error": 100.0 * wrong.astype(np.float32)}
-    return Trained(risks=risks, examples=None, report={"learning_rate": 0.001, "steps": 10})
+    return TransferResult(risks=risks, examples=None, report={"learning_rate": 0.001, "steps": 10})
 
 
 def calls(log: Path | None) -> list[tuple[int, float, int, int]]:

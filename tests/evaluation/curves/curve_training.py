@@ -13,7 +13,7 @@ from zoo.encoders import Encoder
 from zoo.evaluation.curves.data import TransferData, transfer_data
 from zoo.evaluation.curves.models import Candidate, candidate
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.training import OnStep, Trained, Training, Transfer, train_run
+from zoo.evaluation.curves.training import OnStep, Training, TransferResult, TransferSetup, train_run
 
 RECIPE = Recipe(learning_rates=(1e-3, 4e-3), batch_size=8, epochs=1.0, least_steps=16, evaluations=8, head_rate=1.0)
 """Two learning rates of 4 and of 16 steps: 20 in all, and a look after every other one."""
@@ -53,7 +53,7 @@ def small_run(
     on_step: OnStep | None = None,
     name: str = "pocket_sup_rn_shapes",
     **changed: Any,
-) -> Trained:
+) -> TransferResult:
     """Trains on the first images, validates on the last ten."""
     what: dict[str, Any] = {
         "data": small_data(task),
@@ -62,10 +62,10 @@ def small_run(
         "preprocess": small_preprocess() if name == "pocket_sup_rn_shapes" else pocket(name).preprocess,
     }
     encoder = changed.pop("encoder", None) or _encoder(name)
-    return train_run(encoder, Transfer(**(what | changed), recipe=recipe, seed=seed), how, on_step)
+    return train_run(encoder, TransferSetup(**(what | changed), recipe=recipe, seed=seed), how, on_step)
 
 
-def same(one: Trained, other: Trained) -> bool:
+def same(one: TransferResult, other: TransferResult) -> bool:
     """Whether two runs found the same, to the last bit."""
     facts, others = ({key: value for key, value in run.report.items() if key != "seconds"} for run in (one, other))
     examples = [None if run.examples is None else run.examples.tobytes() for run in (one, other)]

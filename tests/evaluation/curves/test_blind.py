@@ -9,15 +9,15 @@ import pytest
 from scipy.optimize import minimize
 
 from tests.evaluation.curves.curve_training import small_data, small_preprocess
-from zoo.datasets.dense import MapSet, aligned
+from zoo.datasets.dense import MapSet, align_map
 from zoo.errors import DataError
 from zoo.evaluation.curves.calibration import (
-    directions_of_least_angle,
+    find_least_angle_directions,
     majority_class,
     pixelwise_direction,
     pixelwise_median,
 )
-from zoo.evaluation.curves.training import Trained, blind_run
+from zoo.evaluation.curves.training import TransferResult, run_constant_baseline
 
 X, Y, Z = np.eye(3)
 
@@ -84,7 +84,7 @@ def test_the_median_is_of_valid_pixels_alone_and_in_blocks_as_at_once(
 )
 def test_no_direction_has_a_smaller_mean_angle(given: Any) -> None:
     given = np.array(given)
-    _, found = directions_of_least_angle(given[None], np.ones((1, len(given)), dtype=bool))
+    _, found = find_least_angle_directions(given[None], np.ones((1, len(given)), dtype=bool))
     assert found[0] <= least_angle_by_search(given, len(given)) + 1e-8
 
 
@@ -93,7 +93,7 @@ def test_many_directions_are_as_easy_as_few_and_half_of_the_votes_win_exactly() 
     given = units(random, 3, 2000) + 0.8 * Z  # three places
     given /= np.linalg.norm(given, axis=-1, keepdims=True)
     valid = random.random((3, 2000)) < 0.9
-    found, angles = directions_of_least_angle(given, valid)
+    found, angles = find_least_angle_directions(given, valid)
     for place in range(3):
         near = found[place] + 0.01 * units(random, 50)
         own = given[place, valid[place]]
@@ -134,13 +134,13 @@ def test_what_leaves_nothing_to_guess_is_refused(guess: Any, given: Any, valid: 
         guess(given, valid)
 
 
-def blind(task: str, *, memory_bytes: int = 1 << 24) -> Trained:
-    return blind_run(small_data(task), small_preprocess(), memory_bytes=memory_bytes)
+def blind(task: str, *, memory_bytes: int = 1 << 24) -> TransferResult:
+    return run_constant_baseline(small_data(task), small_preprocess(), memory_bytes=memory_bytes)
 
 
 def maps_of(part: object, indices: np.ndarray) -> np.ndarray:
     assert isinstance(part, MapSet)
-    return np.stack([aligned(*part.maps[int(index)], small_preprocess())[0] for index in indices])  # (n, c, px, px)
+    return np.stack([align_map(*part.maps[int(index)], small_preprocess())[0] for index in indices])  # (n, c, px, px)
 
 
 def test_the_guess_of_a_class_is_the_most_frequent_one() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from zoo.errors import DataError
 from zoo.evaluation.curves.calibration import (
+    calibrate_risk_draws,
     calibrated_risk,
-    calibrated_risk_draws,
+    compute_improvements,
     cumulative_improvement,
-    cumulative_improvements,
-    labels_of_scratch,
+    interpolate_scratch_labels,
     labels_saved,
 )
 
@@ -74,7 +74,7 @@ def test_functions_of_draws_equal_those_of_one_value_or_are_nan() -> None:
     x = np.linspace(0.9, 0.0, 5) + 0.5 * random.normal(size=(200, 5))
     y = x - random.uniform(-0.3, 0.5, size=x.shape)
     x[7, 2], y[8, 4], x[9, 0] = np.nan, np.nan, np.inf
-    calibrated, areas = calibrated_risk_draws(risk, blind=blind, maximal=maximal), cumulative_improvements(y, x)
+    calibrated, areas = calibrate_risk_draws(risk, blind=blind, maximal=maximal), compute_improvements(y, x)
     for i in range(200):
         one: Callable[[], Any] = lambda i=i: float(calibrated_risk(risk[i], blind=blind[i], maximal=maximal[i]))  # type: ignore[misc]  # noqa: E731
         area: Callable[[], Any] = lambda i=i: cumulative_improvement(y[i], x[i]).value  # type: ignore[misc]  # noqa: E731
@@ -85,7 +85,7 @@ def test_functions_of_draws_equal_those_of_one_value_or_are_nan() -> None:
                 assert np.isnan(found)
     n, path, wanted = [10, 30, 90, 270], np.linspace(0.9, 0.2, 4) + 0.2 * random.normal(size=(99, 4)), risk[:99]
     path[5, 1], wanted[3] = np.nan, 0.5
-    needed = labels_of_scratch(n, wanted, path)
+    needed = interpolate_scratch_labels(n, wanted, path)
     assert np.flatnonzero(np.isnan(needed)).tolist() == [5]
     for i in set(range(99)) - {5}:
         saved = labels_saved(n, [wanted[i]] * 4, path[i])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError
-from zoo.evaluation.bootstrap import Drawn, interval_of, scratch_ends
+from zoo.evaluation.bootstrap import Drawn, compute_drawn_interval, compute_scratch_interval
 from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
 
 N_DRAWS = 400
@@ -159,12 +159,12 @@ def test_draws_in_which_scratch_is_too_good_or_does_not_improve_are_counted() ->
 def test_an_interval_holds_95_percent_of_all_draws_those_that_are_lost_included(n_lost: int) -> None:
     draws = np.random.default_rng(0).normal(size=4000)
     draws[np.argsort(draws)[len(draws) - n_lost :]] = np.nan  # as of a quotient whose divisor comes near 0
-    found = interval_of(Drawn(value=0.0, draws=draws))
+    found = compute_drawn_interval(Drawn(value=0.0, draws=draws))
     assert found.ci_low is not None and found.ci_high is not None
     assert np.mean((draws >= found.ci_low) & (draws <= found.ci_high)) == pytest.approx(0.95, abs=0.001)
     lost = np.where(np.isnan(draws), np.nan, 0.5 + 0.1 * draws)
     flat = [Drawn(value=each, draws=np.full(len(draws), each)) for each in (1.0, 0.0)]
-    low, high = scratch_ends([100, 10_000], Drawn(value=0.5, draws=lost), flat)
+    low, high = compute_scratch_interval([100, 10_000], Drawn(value=0.5, draws=lost), flat)
     labels = 100 * 100 ** (1 - lost)
     assert low is not None and high is not None
     assert np.mean((labels >= low * 0.999) & (labels <= high * 1.001)) == pytest.approx(0.95, abs=0.003)

@@ -16,21 +16,21 @@ import torch
 from tests.evaluation.curves.curve_runs import labelled
 from tests.evaluation.curves.curve_training import small_data, small_preprocess
 from zoo.datasets import ImageSet, LazyImages
-from zoo.datasets.dense import Maps, MapSet, aligned
+from zoo.datasets.dense import Maps, MapSet, align_map
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, DataError, QueryError
 from zoo.evaluation.curves.data import (
-    Batch,
     HeldInputs,
     Inputs,
     StreamedInputs,
-    bytes_of_image,
-    cuts_of,
-    forget_inputs,
-    inputs_of,
-    least_images,
-    regime_subset,
-    task_of,
+    TransferBatch,
+    compute_image_bytes,
+    compute_least_regime,
+    load_inputs,
+    release_inputs,
+    resolve_task,
+    select_regime_subset,
+    split_positions,
 )
 
 BALANCED = np.arange(200) % 10
@@ -41,9 +41,9 @@ PLENTY = 1 << 30
 
 @pytest.fixture(autouse=True)
 def _nothing_in_memory() -> Iterator[None]:
-    forget_inputs()
+    release_inputs()
     yield
-    forget_inputs()
+    release_inputs()
 
 
 @SETS
@@ -51,9 +51,9 @@ def test_regimes_are_nested_have_the_classes_in_their_proportions_and_validate_o
     labels: np.ndarray,
 ) -> None:
     part, share = labelled(labels), np.bincount(labels) / len(labels)
-    least = least_images(part)
+    least = compute_least_regime(part)
     for seed in (0, 1):
-        found = [regime_subset(part, n, seed=seed) for n in range(least, len(labels) + 1)]
+        found = [select_regime_subset(part, n, seed=seed) for n in range(least, len(labels) + 1)]
         assert all(set(one.indices) < set(other.indices) for one, other in itertools.pairwise(found))
         for n, one in enumerate(found, start=least):
             counts = np.bincount(labels[one.indices], minlength=len(share))
@@ -63,26 +63,26 @@ def test_regimes_are_nested_have_the_classes_in_their_proportions_and_validate_o
             assert set(labels[one.train]) == set(labels)
             assert len(one.validation) == max(1, int(0.2 * n + 0.5)) or (n == least and len(one.validation))
         with pytest.raises(DataError, match=f"ask for at least {least}"):
-            regime_subset(part, least - 1, seed=seed)
-    all_of_it = regime_subset(labelled(UNBALANCED), "all", seed=0)
+            select_regime_subset(part, least - 1, seed=seed)
+    all_of_it = select_regime_subset(labelled(UNBALANCED), "all", seed=0)
     assert np.bincount(UNBALANCED[all_of_it.validation]).tolist() == [30, 12, 5, 1]
 
 
 def test_a_seed_decides_and_nothing_else_does() -> None:
     part = labelled(BALANCED)
-    one, again, other = (regime_subset(part, 50, seed=seed) for seed in (0, 0, 1))
+    one, again, other = (select_regime_subset(part, 50, seed=seed) for seed in (0, 0, 1))
     assert np.array_equal(one.train, again.train) and one.fingerprint == again.fingerprint
     assert not np.array_equal(one.indices, other.indices) and one.fingerprint != other.fingerprint
-    assert one.fingerprint != regime_subset(part, 50, seed=0, validation_share=0.3).fingerprint
-    assert one.fingerprint != regime_subset(labelled(BALANCED, split="val"), 50, seed=0).fingerprint
+    assert one.fingerprint != select_regime_subset(part, 50, seed=0, validation_share=0.3).fingerprint
+    assert one.fingerprint != select_regime_subset(labelled(BALANCED, split="val"), 50, seed=0).fingerprint
 
 
 def one_of(part: Any, positions: Any, preprocess: Any = None, **options: Any) -> Inputs:
-    (found,) = inputs_of([(part, np.asarray(positions))], preprocess or small_preprocess(), **options)
+    (found,) = load_inputs([(part, np.asarray(positions))], preprocess or small_preprocess(), **options)
     return found
 
 
-def equal(one: Batch, other: Batch) -> bool:
+def equal(one: TransferBatch, other: TransferBatch) -> bool:
     parts = zip((one.images, one.target, one.valid), (other.images, other.target, other.valid), strict=True)
     return all(a is b is None or torch.equal(a, b) for a, b in parts)  # type: ignore[arg-type]
 
@@ -102,7 +102,7 @@ def test_a_batch_is_what_the_preprocessing_and_the_alignment_make() -> None:
     (batch,) = one_of(part, [9, 4], wide, memory_bytes=PLENTY).batches([np.array([1, 0])])
     assert isinstance(part, MapSet)
     for row, position in enumerate((4, 9)):
-        values, valid = aligned(*part.maps[position], wide)
+        values, valid = align_map(*part.maps[position], wide)
         assert torch.equal(batch.images[row], build_preprocess(wide)(part.images[position][0]))
         assert batch.valid is not None and np.array_equal(batch.valid[row], valid)
         assert np.array_equal(batch.target[row], values)
@@ -132,12 +132,12 @@ def counted(fingerprint: str, bad: int = -1) -> tuple[ImageSet, Reads]:
 
 def test_the_runs_of_a_process_decode_an_image_once_and_give_memory_up_for_others() -> None:
     (part, reads), (other, _) = counted("one"), counted("other")
-    room = 60 * bytes_of_image(part, small_preprocess().crop_px)
+    room = 60 * compute_image_bytes(part, small_preprocess().crop_px)
     one_of(part, np.arange(10), memory_bytes=room)
     one_of(part, np.arange(5, 20), memory_bytes=room)
     assert reads.n == 20, "five of them were there"
     wanted = [(part, np.arange(20)), (other, np.arange(20)), (other, np.arange(20, 60))]
-    held, few, many = inputs_of(wanted, small_preprocess(), memory_bytes=room)
+    held, few, many = load_inputs(wanted, small_preprocess(), memory_bytes=room)
     assert reads.n == 20 and isinstance(held, HeldInputs) and isinstance(few, HeldInputs)
     assert isinstance(many, StreamedInputs), "what the same run uses is not given up"
     one_of(other, np.arange(60), memory_bytes=room)
@@ -152,7 +152,7 @@ def test_a_corrupt_image_is_named_wherever_it_is_read(memory_bytes: int, n_worke
     part, _ = counted("broken", bad=3)
     with pytest.raises(CorruptImage, match=r"'3.png' of 'shapes'"):
         inputs = one_of(part, np.arange(6), memory_bytes=memory_bytes, n_workers=n_workers)
-        list(inputs.batches(cuts_of(6, 4)))
+        list(inputs.batches(split_positions(6, 4)))
 
 
 def _blank(read: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -183,8 +183,8 @@ def test_a_map_without_a_valid_pixel_where_the_encoder_looks_is_refused() -> Non
 def test_the_task_of_a_folder_is_what_lies_in_it(tmp_path: Path, folders: tuple[str, ...], expected: str) -> None:
     for name in folders:
         (tmp_path / name).mkdir(parents=True)
-    assert task_of(tmp_path) == expected
+    assert resolve_task(tmp_path) == expected
     for name in ("images", "depth", "normals"):
         (tmp_path / "both" / name).mkdir(parents=True)
     with pytest.raises(QueryError, match="expected one of depth, normals"):
-        task_of(tmp_path / "both")
+        resolve_task(tmp_path / "both")

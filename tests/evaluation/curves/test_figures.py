@@ -12,12 +12,19 @@ from matplotlib.figure import Figure as Drawing
 from tests.drawn_curves import SCRATCH, N, curve
 from tests.figure_checks import figure_faults
 from zoo.cards.schema import Preprocess
-from zoo.datasets.dense import aligned
+from zoo.datasets.dense import align_map
 from zoo.errors import QueryError
 from zoo.evaluation.curves.data import transfer_data
-from zoo.evaluation.curves.figures import Strip, curves_figure, draw_curves, draw_strip, strip_figure, strip_of
+from zoo.evaluation.curves.figures import (
+    PredictionStrip,
+    draw_curves,
+    draw_strip,
+    make_curves_figure,
+    make_prediction_strip,
+    make_strip_figure,
+)
 from zoo.evaluation.curves.runs import Control, CurveRun
-from zoo.evaluation.drawing import save, style
+from zoo.evaluation.drawing import save, use_style
 
 EIGHT = tuple(f"pocket_{method}_shapes" for method in ("a", "b", "c", "d", "e", "f", "g", "h"))
 PREPROCESS = Preprocess(resize_px=16, crop_px=16, interpolation="bilinear", mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
@@ -61,16 +68,16 @@ def test_values_beyond_the_controls_are_in_the_frame_and_huge_intervals_do_not_h
     left, _ = draw_curves([low]).axes
     assert left.get_ylim()[0] < -0.5
     assert any(text.get_text() == "better than maximal supervision" for text in left.texts)
-    caption = curves_figure([low]).caption
-    assert "Below 0" in caption and "Above 1" not in caption and "Below 0" not in curves_figure([curve()]).caption
+    caption = make_curves_figure([low]).caption
+    assert "Below 0" in caption and "Above 1" not in caption and "Below 0" not in make_curves_figure([curve()]).caption
     bottom, top = draw_curves([curve(width=200.0)]).axes[0].get_ylim()
     assert -1 < bottom < 0 and 1 < top < 2
 
 
 @pytest.mark.parametrize("n_curves", [2, 8])
 def test_encoders_differ_in_colour_and_mark_and_nothing_overlaps(n_curves: int, tmp_path: Path) -> None:
-    figure = curves_figure([curve(name, calibrated=[0.5 * one for one in SCRATCH]) for name in EIGHT[:n_curves]])
-    with style():
+    figure = make_curves_figure([curve(name, calibrated=[0.5 * one for one in SCRATCH]) for name in EIGHT[:n_curves]])
+    with use_style():
         drawing = figure.draw()
         assert figure_faults(drawing) == []
         first = [path.read_bytes() for path in save(figure.draw(), tmp_path / "a")]
@@ -83,7 +90,7 @@ def test_encoders_differ_in_colour_and_mark_and_nothing_overlaps(n_curves: int, 
 def test_curves_that_do_not_belong_together_are_refused() -> None:
     for curves in ([], [curve(), curve("other", metric="normals_l1_error")], [curve(), curve()]):
         with pytest.raises(QueryError, match="expected"):
-            curves_figure(curves)
+            make_curves_figure(curves)
 
 
 def run(control: Control, n: int, seed: int | None, value: float, n_channels: int = 1) -> CurveRun:
@@ -91,7 +98,7 @@ def run(control: Control, n: int, seed: int | None, value: float, n_channels: in
     return CurveRun(control=control, n_requested=n, n_actual=n, seed=seed, risks={}, examples=examples)
 
 
-def strip(task: str, n_encoders: int = 2, n: tuple[int, ...] = (4, 6)) -> Strip:
+def strip(task: str, n_encoders: int = 2, n: tuple[int, ...] = (4, 6)) -> PredictionStrip:
     data = transfer_data("shapes:classes=4,train=8,val=4,size_px=24", task)
     n_channels = data.n_outputs
     runs: dict[tuple[str, Control], list[CurveRun]] = {}
@@ -100,9 +107,9 @@ def strip(task: str, n_encoders: int = 2, n: tuple[int, ...] = (4, 6)) -> Strip:
         runs[name, "scratch"] = [run("scratch", each, 0, 0.1 * each, n_channels) for each in n]
         runs[name, "blind"] = [run("blind", 8, None, 2.5, n_channels)]
         runs[name, "maximal"] = [run("maximal", 8, 0, 3.5, n_channels)]
-    found = strip_of(data, runs, encoders=EIGHT[:n_encoders], preprocess=PREPROCESS, n_images=2)
+    found = make_prediction_strip(data, runs, encoders=EIGHT[:n_encoders], preprocess=PREPROCESS, n_images=2)
     assert found is not None and data.test.maps is not None  # type: ignore[union-attr]
-    values, valid = aligned(*data.test.maps[1], PREPROCESS)  # type: ignore[union-attr]
+    values, valid = align_map(*data.test.maps[1], PREPROCESS)  # type: ignore[union-attr]
     assert np.array_equal(found.columns[0][1][1], values) and np.array_equal(found.valid[1], valid)
     return found
 
@@ -124,14 +131,14 @@ def test_a_strip_has_examples_of_the_first_seed_between_the_controls() -> None:
     drawing = draw_strip(found)
     assert len(drawing.axes) == 2 * 10 + 1 and "depth" in drawing.axes[-1].get_xlabel()  # and the colour bar
     data = transfer_data("shapes:classes=4,train=8,val=4,size_px=24", "classification")
-    assert strip_of(data, {}, encoders=["a"], preprocess=PREPROCESS) is None
+    assert make_prediction_strip(data, {}, encoders=["a"], preprocess=PREPROCESS) is None
 
 
 @pytest.mark.parametrize(("task", "n_encoders"), [("depth", 1), ("normals", 8)])
 def test_a_strip_fits_a_page_and_what_is_not_known_is_grey(task: str, n_encoders: int) -> None:
     found = strip(task, n_encoders)
     found.valid[0, :2] = False
-    with style():
+    with use_style():
         drawing = draw_strip(found)
     assert figure_faults(drawing) == []
     width, height = drawing.get_size_inches()
@@ -140,4 +147,4 @@ def test_a_strip_fits_a_page_and_what_is_not_known_is_grey(task: str, n_encoders
     assert np.allclose(truth[:2], 0xBB / 255, atol=1e-6)
     if task == "normals":
         assert truth[5, 7] == pytest.approx((found.columns[0][1][0, :, 5, 7] + 1) / 2, abs=1e-6)
-    assert ("red to the right" in strip_figure(found).caption) == (task == "normals")
+    assert ("red to the right" in make_strip_figure(found).caption) == (task == "normals")

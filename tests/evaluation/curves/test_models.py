@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import zoo
 from tests.encoder_checks import random_images
 from tests.evaluation.curves.curve_runs import PREPROCESS
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.curves.models import (
@@ -23,14 +23,14 @@ from zoo.evaluation.curves.models import (
     TargetScale,
     TransferModel,
     UNetDecoder,
-    angles,
-    loss_of,
-    n_terms,
+    build_transfer_model,
+    compute_angles,
+    compute_loss,
+    compute_pyramid,
+    compute_risks,
+    compute_target_scale,
+    count_loss_terms,
     own_candidate,
-    pyramid,
-    risks_of,
-    scale_of,
-    transfer_model,
 )
 from zoo.evaluation.curves.recipe import TASKS
 
@@ -39,15 +39,15 @@ DEPTH, NORMALS, CLASSES = TASKS["depth"], TASKS["normals"], TASKS["classificatio
 
 
 def built(name: str, *, device: str = "cpu") -> Encoder:
-    return build_encoder(catalogue()[name], device=device)
+    return build_encoder(load_catalogue()[name], device=device)
 
 
 def dense(encoder: Encoder, *, px: int = 32, frozen: bool = False, seed: int = 0) -> TransferModel:
-    return transfer_model(encoder, DEPTH, n_outputs=1, px=px, frozen=frozen, seed=seed)
+    return build_transfer_model(encoder, DEPTH, n_outputs=1, px=px, frozen=frozen, seed=seed)
 
 
 def linear(encoder: Encoder, *, frozen: bool = False, seed: int = 0) -> TransferModel:
-    return transfer_model(encoder, CLASSES, n_outputs=5, px=32, frozen=frozen, seed=seed)
+    return build_transfer_model(encoder, CLASSES, n_outputs=5, px=32, frozen=frozen, seed=seed)
 
 
 BOTH = pytest.mark.parametrize("make", [dense, linear])
@@ -81,7 +81,7 @@ def test_a_map_has_the_size_of_the_image(name: str, px: int) -> None:
     ],
 )
 def test_stages_join_at_their_own_resolution_or_as_a_pyramid(strides: Any, level_strides: Any, levels: Any) -> None:
-    assert pyramid(strides) == (level_strides, levels)
+    assert compute_pyramid(strides) == (level_strides, levels)
 
 
 def unet(channels: tuple[int, ...], strides: tuple[int, ...]) -> UNetDecoder:
@@ -159,15 +159,15 @@ def test_only_valid_pixels_count_and_parts_of_a_batch_make_the_whole(task: Any) 
     prediction, target, valid = maps(task.n_channels)
     wrong = (prediction - target).abs().permute(0, 2, 3, 1)[valid].numpy()  # (n_valid, c)
     prediction = torch.where(valid.unsqueeze(1), prediction, 1e6).requires_grad_()
-    loss = loss_of(task, prediction, target, valid)
+    loss = compute_loss(task, prediction, target, valid)
     loss.backward()
     assert prediction.grad is not None
     assert torch.equal(prediction.grad != 0, valid.unsqueeze(1).expand_as(prediction))
     np.testing.assert_allclose(loss.detach(), wrong.mean(), rtol=1e-6)
     parts = [(prediction[some], target[some], valid[some]) for some in (slice(0, 1), slice(1, 3), slice(3, 5))]
-    weighted = sum(loss_of(task, *part) * n_terms(task, *part[1:]) for part in parts)
-    np.testing.assert_allclose((weighted / n_terms(task, target, valid)).detach(), wrong.mean(), rtol=1e-6)  # type: ignore[union-attr]
-    risks = risks_of(task, prediction.detach(), target, valid, scale=TargetScale())
+    weighted = sum(compute_loss(task, *part) * count_loss_terms(task, *part[1:]) for part in parts)
+    np.testing.assert_allclose((weighted / count_loss_terms(task, target, valid)).detach(), wrong.mean(), rtol=1e-6)  # type: ignore[union-attr]
+    risks = compute_risks(task, prediction.detach(), target, valid, scale=TargetScale())
     for image in range(5):
         one, other = (x[image].permute(1, 2, 0)[valid[image]].detach().double().numpy() for x in (prediction, target))
         np.testing.assert_allclose(risks[task.metrics[0]][image], np.abs(one - other).mean(), rtol=1e-6)
@@ -179,27 +179,29 @@ def test_only_valid_pixels_count_and_parts_of_a_batch_make_the_whole(task: Any) 
 
 def test_errors_of_classes_are_percent_and_angles_are_exact_at_both_ends() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
-    risks = risks_of(CLASSES, logits, torch.tensor([0, 2]), None, scale=TargetScale())
+    risks = compute_risks(CLASSES, logits, torch.tensor([0, 2]), None, scale=TargetScale())
     assert risks["transfer_error"].tolist() == [0, 100]
     turn = torch.tensor([0.0, 1e-3, 30.0, 90.0, 179.999, 180.0], dtype=torch.float64).deg2rad()
     one = torch.stack([turn.sin(), torch.zeros_like(turn), turn.cos()], dim=1).float()
     other = torch.tensor([[0.0, 0.0, 1.0]]).expand(6, 3)
     for scale in (1.0, 1e-6, 1e6):
-        np.testing.assert_allclose(angles(scale * one, other), turn.rad2deg(), rtol=1e-4, atol=1e-5)
-    assert angles(torch.zeros(1, 3), other[:1]).item() == pytest.approx(90)
+        np.testing.assert_allclose(compute_angles(scale * one, other), turn.rad2deg(), rtol=1e-4, atol=1e-5)
+    assert compute_angles(torch.zeros(1, 3), other[:1]).item() == pytest.approx(90)
 
 
 def test_depths_are_trained_without_their_unit_and_measured_in_it() -> None:
     prediction, target, valid = maps(1)
-    scale, in_mm = (scale_of(f * target[:, 0][valid].numpy()[:, None] + f, what="depths") for f in (1, 1000))
+    scale, in_mm = (
+        compute_target_scale(f * target[:, 0][valid].numpy()[:, None] + f, what="depths") for f in (1, 1000)
+    )
     standardised = scale.standardised(target)
     torch.testing.assert_close(in_mm.standardised(1000 * target + 1000), scale.standardised(target + 1))
-    own = risks_of(DEPTH, prediction, target + 1, valid, scale=scale)["depth_l1_error"]
-    other = risks_of(DEPTH, prediction, 1000 * target + 1000, valid, scale=in_mm)["depth_l1_error"]
+    own = compute_risks(DEPTH, prediction, target + 1, valid, scale=scale)["depth_l1_error"]
+    other = compute_risks(DEPTH, prediction, 1000 * target + 1000, valid, scale=in_mm)["depth_l1_error"]
     torch.testing.assert_close(other, 1000 * own, rtol=1e-4, atol=1e-2)
     assert (standardised[:, 0][valid] + 1 / scale.spread).abs().mean().item() == pytest.approx(1, rel=1e-5)
     with pytest.raises(DataError, match="All of the depths are"):
-        scale_of(np.full((7, 1), 2.5, np.float32), what="the depths")
+        compute_target_scale(np.full((7, 1), 2.5, np.float32), what="the depths")
 
 
 # candidates of the user's own

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import QueryError
-from zoo.evaluation.curves.recipe import TASKS, Recipe, base_protocol, protocol_of, recipe_dict, recipe_digest
+from zoo.evaluation.curves.recipe import (
+    TASKS,
+    Recipe,
+    describe_recipe,
+    format_base_protocol,
+    format_protocol_name,
+    hash_recipe,
+)
 from zoo.results.vocabulary import METRICS
 
 DIGESTS = {
@@ -36,8 +43,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_protocol_never_changes(name: str) -> None:
-    assert recipe_digest(TASKS[name]) == DIGESTS[name], (
-        f"{base_protocol(TASKS[name])} means something else than it did, and rows with that name may exist: put the "
+    assert hash_recipe(TASKS[name]) == DIGESTS[name], (
+        f"{format_base_protocol(TASKS[name])} means something else than it did, and rows with that name may exist: "
+        "put the "
         "task, the recipe or the rules back, or make it the next number of the protocol, and then pin the new digest."
     )
     assert all(METRICS[metric].lower_is_better and METRICS[metric].any_images for metric in TASKS[name].metrics)
@@ -45,25 +53,25 @@ def test_a_protocol_never_changes(name: str) -> None:
 
 def test_every_option_that_is_another_is_told_by_the_name() -> None:
     changed = {option: replace(Recipe(), **{option: value}) for option, value in OTHERS.items()}  # type: ignore[arg-type]
-    names = {option: protocol_of(TASKS["depth"], recipe) for option, recipe in changed.items()}
+    names = {option: format_protocol_name(TASKS["depth"], recipe) for option, recipe in changed.items()}
     assert names.keys() == {field.name for field in fields(Recipe)} and len(set(names.values())) == len(OTHERS)
     assert all(name.startswith(f"zoo-curve-depth-1 ({option}=") for option, name in names.items())
-    assert protocol_of(TASKS["depth"], Recipe()) == "zoo-curve-depth-1"
+    assert format_protocol_name(TASKS["depth"], Recipe()) == "zoo-curve-depth-1"
 
 
 @pytest.mark.parametrize("control", ["scratch", "maximal", "blind"])
 def test_nothing_of_a_control_is_frozen_and_a_blind_guess_is_not_trained(control: str) -> None:
-    told = protocol_of(TASKS["normals"], Recipe(frozen=True, epochs=3.0), control=control)
+    told = format_protocol_name(TASKS["normals"], Recipe(frozen=True, epochs=3.0), control=control)
     options = f"control={control}" if control == "blind" else f"control={control}, epochs=3.0"
     assert told == f"zoo-curve-normals-1 ({options})"
 
 
 def test_the_readme_of_the_results_has_every_protocol_with_its_options_and_rules(repository: Path) -> None:
     readme = (repository / "results" / "README.md").read_text()
-    settings = recipe_dict(Recipe())
+    settings = describe_recipe(Recipe())
     rules = settings.pop("rules")
     for task in TASKS.values():
-        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `{base_protocol(task)}` |")]
+        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `{format_base_protocol(task)}` |")]
         assert task.loss in line and task.decoder in line
         assert all(f"{name} " in line for name in settings) and all(rule in line for rule in rules.values())
 

@@ -39,20 +39,20 @@ from zoo.evaluation.curves.recipe import TASKS, Recipe
 from zoo.evaluation.curves.report import (
     CurveReport,
     CurveRequest,
-    ends,
-    ladder,
+    build_ladder,
+    find_scale_ends,
     learning_curves,
+    make_curve_rows,
     parse_regimes,
-    resolved_regimes,
-    rows_of_curves,
-    spread,
+    resolve_regimes,
+    select_spread_regimes,
 )
-from zoo.evaluation.curves.runs import CurveProgress, CurveRun, Job, Unfinished, Workload
-from zoo.evaluation.curves.training import Step, Trained
+from zoo.evaluation.curves.runs import CurveJob, CurveProgress, CurveRun, CurveWorkload, UnfinishedParts
+from zoo.evaluation.curves.training import TrainingStep, TransferResult
 from zoo.execution import processes
-from zoo.execution.executor import PartOf
+from zoo.execution.executor import PartExecutor
 from zoo.execution.processes import Processes
-from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record
 from zoo.results.rows import measurements
 
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
@@ -69,15 +69,15 @@ class Noted(CurveProgress):
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
         self.told.append(("start", n_jobs, n_done, n_steps))
 
-    def began(self, job: Job) -> None:
+    def began(self, job: CurveJob) -> None:
         self.told.append(("began", job.label))
         if job.control == self.interrupt_at:
             raise KeyboardInterrupt
 
-    def step(self, job: Job, step: Step) -> None:
+    def step(self, job: CurveJob, step: TrainingStep) -> None:
         self.told.append(("step", job.label, step.step / step.n_steps))
 
-    def ended(self, job: Job, run: CurveRun | None) -> None:
+    def ended(self, job: CurveJob, run: CurveRun | None) -> None:
         self.told.append(("ended", job.label, run is not None))
 
     def end(self) -> None:
@@ -129,11 +129,11 @@ def test_every_run_is_done_once_and_candidates_of_one_architecture_share_their_c
 
 
 def test_other_images_weights_recipes_or_seeds_find_nothing() -> None:
-    work = Workload(data=planted_data(), recipe=Recipe())
+    work = CurveWorkload(data=planted_data(), recipe=Recipe())
     keys = {
         work.encoder(planted_candidate(), 50, 0).key,
-        Workload(data=planted_data(n_train=390), recipe=Recipe()).encoder(planted_candidate(), 50, 0).key,
-        Workload(data=planted_data(), recipe=Recipe(epochs=3.0)).encoder(planted_candidate(), 50, 0).key,
+        CurveWorkload(data=planted_data(n_train=390), recipe=Recipe()).encoder(planted_candidate(), 50, 0).key,
+        CurveWorkload(data=planted_data(), recipe=Recipe(epochs=3.0)).encoder(planted_candidate(), 50, 0).key,
         work.encoder(planted_candidate(needs=3), 50, 0).key,
         work.encoder(planted_candidate(), 50, 1).key,
         work.encoder(planted_candidate(), 60, 0).key,
@@ -162,9 +162,9 @@ def test_a_damaged_file_or_one_of_another_run_counts_as_not_there(tmp_path: Path
 
 def test_parts_of_the_work_do_every_run_once_and_the_last_one_reports(tmp_path: Path) -> None:
     for k in (1, 2):
-        with pytest.raises(Unfinished, match=f"Part {k}/3 is done; .* of 13 runs are finished"):
-            measured(tmp_path, executor=PartOf(Processes(0), k, 3))
-    last = measured(tmp_path, executor=PartOf(Processes(0), 3, 3))
+        with pytest.raises(UnfinishedParts, match=f"Part {k}/3 is done; .* of 13 runs are finished"):
+            measured(tmp_path, executor=PartExecutor(Processes(0), k, 3))
+    last = measured(tmp_path, executor=PartExecutor(Processes(0), 3, 3))
     assert len(calls(tmp_path / "log")) == N_RUNS and numbers(last) == numbers(measured(tmp_path / "whole"))
 
 
@@ -216,7 +216,7 @@ def test_what_cannot_be_kept_or_go_to_other_processes_ends_the_rest_at_once(tmp_
     assert calls(tmp_path / "log") == calls(tmp_path / "other" / "log") == []
 
 
-def diverging_train(*arguments: Any, **options: Any) -> Trained:
+def diverging_train(*arguments: Any, **options: Any) -> TransferResult:
     trained = planted_train(*arguments)
     trained.risks["transfer_error"][3] = np.nan
     return trained
@@ -288,14 +288,14 @@ def test_regimes_are_found_for_all_architectures_and_what_was_tried_is_used(tmp_
 @pytest.mark.parametrize("text", ["", "50,,100", "many", "1.2", "-5", "0", "1e3", "5 0"])
 def test_regimes_are_read_from_text(text: str) -> None:
     assert parse_regimes("50,200, 1k ,2.5K,1m,all") == (50, 200, 1000, 2500, 1_000_000, "all")
-    assert resolved_regimes(("all", 200, 50), 300) == (50, 200, 300)
+    assert resolve_regimes(("all", 200, 50), 300) == (50, 200, 300)
     with pytest.raises(QueryError, match="such as 50,200,1k,all"):
         parse_regimes(text)
 
 
 def searched(rungs: tuple[int, ...], curve: dict[int, float]) -> tuple[int, int]:
     tried: dict[int, float] = {}
-    while (found := ends(rungs, tried))[2]:
+    while (found := find_scale_ends(rungs, tried))[2]:
         assert not set(found[2]) & tried.keys()
         tried |= {n: curve[n] for n in found[2]}
     assert len(tried) <= 2 + 2 * math.ceil(math.log2(len(rungs)))
@@ -303,7 +303,7 @@ def searched(rungs: tuple[int, ...], curve: dict[int, float]) -> tuple[int, int]
 
 
 def test_the_search_finds_the_ends_that_trying_everything_would_find() -> None:
-    rungs = ladder(11, 1_000_000)
+    rungs = build_ladder(11, 1_000_000)
     for middle in (30, 200, 5_000, 90_000):
         for width in (0.2, 0.7, 1.0):
             curve = {n: 1 / (1 + math.exp((math.log(n) - math.log(middle)) / width)) for n in rungs}
@@ -311,17 +311,17 @@ def test_the_search_finds_the_ends_that_trying_everything_would_find() -> None:
             high = min((n for n in rungs if curve[n] <= NEAR_MAXIMAL), default=rungs[-1])
             assert searched(rungs, curve) == (low, high)
     assert searched(rungs, dict.fromkeys(rungs, 0.97)) == (11, 1_000_000)
-    assert ladder(3, 60) == (3, 5, 10, 20, 50, 60) and ladder(20, 20) == (20,)
+    assert build_ladder(3, 60) == (3, 5, 10, 20, 50, 60) and build_ladder(20, 20) == (20,)
     with pytest.raises(DataError, match="add images"):
-        ladder(11, 10)
+        build_ladder(11, 10)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 12])
 def test_as_many_regimes_are_proposed_as_were_asked_for_each_once(count: int) -> None:
     for low, high in ((10, 100), (11, 1346), (3, 90_000)):
-        found = spread(low, high, count=count)
+        found = select_spread_regimes(low, high, count=count)
         assert len(found) == count and found[0] == low and found[-1] == high and list(found) == sorted(set(found))
-    assert spread(3, 5, count=5) == (3, 4, 5) and spread(7, 7, count=5) == (7,)
+    assert select_spread_regimes(3, 5, count=5) == (3, 4, 5) and select_spread_regimes(7, 7, count=5) == (7,)
 
 
 # real encoders and rows
@@ -340,7 +340,7 @@ def test_there_is_a_row_for_every_run_with_everything_that_it_was_measured_from(
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
     report = real(tmp_path / "runs", "classification", regimes=(9, "all"))
     assert report.curves[0].frozen and report.curves[0].blind.value == pytest.approx(100 * 2 / 3)
-    rows = rows_of_curves(report, source="us", day=date(2026, 11, 21))
+    rows = make_curve_rows(report, source="us", day=date(2026, 11, 21))
     options = "batch_size=8, control=scratch, epochs=1, evaluations=4, learning_rates=[0.003, 0.001], least_steps=8"
     scratch = f"zoo-curve-classification-1 ({options})"
     frozen = scratch.replace("control=scratch, ", "").replace("evaluations=4", "evaluations=4, frozen=true")
@@ -360,8 +360,8 @@ def test_there_is_a_row_for_every_run_with_everything_that_it_was_measured_from(
         if row.seed is not None:
             assert row.ci_low is not None and row.ci_high is not None and row.ci_low <= row.value <= row.ci_high
             assert {"control", "n_requested", "learning_rate", "validation"} <= provenance["report"].keys()
-    assert record(rows).n_new == 10 and record(rows_of_curves(report, source="us")).n_known == 10
+    assert record(rows).n_new == 10 and record(make_curve_rows(report, source="us")).n_known == 10
     found = [row for row in measurements(encoders=NAME) if row.source == "us"]
-    assert found == list(rows) and all((provenance_of(row) or {})["preprocess_hash"] for row in found)
+    assert found == list(rows) and all((find_provenance(row) or {})["preprocess_hash"] for row in found)
     with pytest.raises(QueryError, match="has no card"):
-        rows_of_curves(measured(tmp_path, request(regimes=(20, 100))))
+        make_curve_rows(measured(tmp_path, request(regimes=(20, 100))))

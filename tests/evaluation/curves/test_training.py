@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from tests.evaluation.curves.curve_training import ON_CPU, RECIPE, pocket, same, small_data, small_run
 from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.training import Step, Trained
-from zoo.features.store import weights_hash
+from zoo.evaluation.curves.training import TrainingStep, TransferResult
+from zoo.features.store import hash_weights
 
 
 @cache
-def uninterrupted(task: str) -> Trained:
+def uninterrupted(task: str) -> TransferResult:
     return small_run(task)
 
 
@@ -42,9 +42,9 @@ def test_a_run_is_the_same_again(changed: dict[str, Any]) -> None:
 
 def test_a_run_is_that_of_its_seed_and_leaves_everything_else_alone() -> None:
     encoder = pocket().pretrained()
-    before, random = weights_hash(encoder), torch.random.get_rng_state()
+    before, random = hash_weights(encoder), torch.random.get_rng_state()
     one = small_run("classification", encoder=encoder)
-    assert weights_hash(encoder) == before and torch.equal(torch.random.get_rng_state(), random)
+    assert hash_weights(encoder) == before and torch.equal(torch.random.get_rng_state(), random)
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
     torch.manual_seed(1234)
     assert same(small_run("classification", encoder=encoder), one)
@@ -61,7 +61,7 @@ def test_the_weights_are_those_of_the_lowest_validation_risk_and_training_ends_w
 
 
 def test_progress_counts_all_learning_rates_and_tells_the_risk_of_evaluations() -> None:
-    told: list[Step] = []
+    told: list[TrainingStep] = []
     run = small_run("depth", on_step=told.append)
     assert [(step.step, step.n_steps) for step in told] == [(step, 20) for step in range(1, 21)]
     assert [step.step for step in told if step.validation_risk is not None] == list(range(2, 21, 2))

@@ -9,7 +9,7 @@ import pytest
 from tests.result_rows import AddRows, user_of
 from zoo.errors import ContentWarning
 from zoo.results.rows import measurements
-from zoo.results.vocabulary import METRICS, SPLITS, known_split
+from zoo.results.vocabulary import METRICS, SPLITS, find_split
 
 UNITS = {
     "transfer_error": "percent",
@@ -37,7 +37,7 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
 
 @pytest.mark.parametrize("metric", UNITS)
 def test_the_errors_of_curves_take_all_labels_and_any_number_and_no_other_split(metric: str) -> None:
-    one, split = METRICS[metric], known_split("train 300 images -> val")
+    one, split = METRICS[metric], find_split("train 300 images -> val")
     assert (split.n_train, split.shots, split.name) == (300, None, "train 300 images -> val")
     assert (one.unit, one.lower_is_better) == (UNITS[metric], True)
     assert one.takes("train -> val") and one.takes("train 7 images -> val")

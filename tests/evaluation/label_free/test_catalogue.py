@@ -12,7 +12,14 @@ import pytest
 from tests.each import for_each
 from zoo.errors import DataError, QueryError, UnknownName, ZooError
 from zoo.evaluation import label_free, transferability
-from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOLS, compute, digest, function_of, protocol_row
+from zoo.evaluation.label_free.catalogue import (
+    OPTIONS,
+    PROTOCOLS,
+    compute,
+    find_metric_function,
+    format_protocol_row,
+    hash_metric,
+)
 from zoo.evaluation.label_free.measuring import ARGUMENTS, check_options
 from zoo.results.vocabulary import (
     FEATURE_METRICS,
@@ -21,7 +28,7 @@ from zoo.results.vocabulary import (
     NEEDS,
     TRANSFERABILITY_SCORES,
     FeatureMetric,
-    feature_metric,
+    find_feature_metric,
 )
 
 LEFT_OPEN = {"device", "seed"}  # options that do not move the number, and the seed, which is a column
@@ -60,7 +67,7 @@ DIGESTS = {
 
 
 def keywords(name: str) -> dict[str, Any]:
-    parameters = inspect.signature(function_of(name)).parameters.values()
+    parameters = inspect.signature(find_metric_function(name)).parameters.values()
     return {one.name: one.default for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -108,8 +115,8 @@ def test_every_metric_gives_the_same_finite_number_twice_and_refuses_bad_input(o
 
 @for_each(FEATURE_METRICS.values(), name=lambda one: one.name)
 def test_the_table_agrees_with_the_function_and_its_docstring(one: FeatureMetric) -> None:
-    parameters = inspect.signature(function_of(one.name)).parameters
-    text = inspect.getdoc(function_of(one.name)) or ""
+    parameters = inspect.signature(find_metric_function(one.name)).parameters
+    text = inspect.getdoc(find_metric_function(one.name)) or ""
     for part in ("shape", "Source: ", ">>>"):
         assert part in text, part
     assert re.search("higher|lower|neither|direction", text.casefold())
@@ -118,7 +125,7 @@ def test_the_table_agrees_with_the_function_and_its_docstring(one: FeatureMetric
     defaults = {option: value for option, value in keywords(one.name).items() if option not in LEFT_OPEN}
     assert defaults == dict(OPTIONS[one.name])
     package = {"label-free": label_free, "transferability": transferability}[one.kind]
-    assert getattr(package, one.name) is function_of(one.name)
+    assert getattr(package, one.name) is find_metric_function(one.name)
     assert (one.kind == "transferability") == (one.needs == "labels") == (one.name in TRANSFERABILITY_SCORES)
     assert (one.kind == "label-free") == (one.name in LABEL_FREE_METRICS)
 
@@ -137,7 +144,7 @@ def test_an_option_of_another_kind_is_refused_or_taken(one: FeatureMetric) -> No
 
 @for_each(FEATURE_METRICS)
 def test_the_protocol_never_changes(name: str) -> None:
-    assert digest(name) == DIGESTS[name], (
+    assert hash_metric(name) == DIGESTS[name], (
         f"{PROTOCOLS[FEATURE_METRICS[name].kind]} means something else than it did for {name}, and rows with that name "
         "exist: put it back, and give the changed options a protocol of their own."
     )
@@ -145,8 +152,8 @@ def test_the_protocol_never_changes(name: str) -> None:
 
 def test_names_protocols_and_records() -> None:
     for kind, protocol in PROTOCOLS.items():
-        assert protocol_row(kind).startswith(f"| `{protocol}` |")
+        assert format_protocol_row(kind).startswith(f"| `{protocol}` |")
     with pytest.raises(UnknownName, match="rankme"):
-        feature_metric("rank_me")
+        find_feature_metric("rank_me")
     found = compute("intrinsic_dimension", z=drawn("features")["z"])
     assert found.details["n"] == 300 and "value" not in found.details and found.notes == ()

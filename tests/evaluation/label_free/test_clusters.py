@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.neighbors import KNeighborsClassifier
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.clusters import cluster_learnability, coding_rate_reduction, kmeans, voted
+from zoo.evaluation.label_free.clusters import cluster_learnability, coding_rate_reduction, fit_kmeans, vote_labels
 
 
 def clustered(n: int, dim: int, n_groups: int, *, spread: float = 0.6, seed: int = 0) -> np.ndarray:
@@ -23,17 +23,17 @@ def clustered(n: int, dim: int, n_groups: int, *, spread: float = 0.6, seed: int
 
 @pytest.mark.parametrize("dim", [12, 300])  # without and with a start in fewer directions
 def test_k_means_is_as_good_as_scikit_learn_and_does_not_see_the_order_of_rows(dim: int) -> None:
-    planted = kmeans(clustered(400, dim, 8, spread=0.05), 8, seed=1).labels
+    planted = fit_kmeans(clustered(400, dim, 8, spread=0.05), 8, seed=1).labels
     assert all(len(set(planted[group::8].tolist())) == 1 for group in range(8)) and len(set(planted.tolist())) == 8
     z = clustered(500, dim, 30)
-    ours = [kmeans(z, 25, seed=seed).objective for seed in range(6)]
+    ours = [fit_kmeans(z, 25, seed=seed).objective for seed in range(6)]
     theirs = [KMeans(25, n_init=1, random_state=seed).fit(z).inertia_ / len(z) for seed in range(6)]
     assert np.mean(ours) <= 1.01 * np.mean(theirs)
     order = np.random.default_rng(1).permutation(500)
-    plain, shuffled = kmeans(z, 17, seed=5), kmeans(z[order], 17, seed=5)
+    plain, shuffled = fit_kmeans(z, 17, seed=5), fit_kmeans(z[order], 17, seed=5)
     assert np.array_equal(plain.labels[order], shuffled.labels)
     assert plain.objective == pytest.approx(shuffled.objective, rel=1e-9)
-    scaled = kmeans((z.astype(np.float64) - 1) * 2.0**60, 17, seed=5).objective
+    scaled = fit_kmeans((z.astype(np.float64) - 1) * 2.0**60, 17, seed=5).objective
     assert scaled * 2.0**-120 == pytest.approx(plain.objective, rel=0.1)
 
 
@@ -43,7 +43,7 @@ def test_every_row_is_in_the_cluster_of_its_nearest_mean(
 ) -> None:
     monkeypatch.setattr("zoo.evaluation.label_free.clusters._TOLERANCE", 0.0)
     z = clustered(500, dim, 12)
-    found = kmeans(z, n_clusters)
+    found = fit_kmeans(z, n_clusters)
     means = np.stack([z[found.labels == label].mean(axis=0, dtype=np.float64) for label in range(n_clusters)])
     squared = np.square(z.astype(np.float64)[:, None] - means[None]).sum(axis=2)
     own = np.take_along_axis(squared, found.labels[:, None], axis=1)[:, 0]
@@ -53,12 +53,12 @@ def test_every_row_is_in_the_cluster_of_its_nearest_mean(
 
 def test_k_means_of_one_cluster_of_all_rows_and_of_copies() -> None:
     z = clustered(50, 5, 3)
-    assert kmeans(z, 1).objective == pytest.approx(z.var(axis=0, dtype=np.float64).sum(), rel=1e-6)
-    every = kmeans(np.concatenate([z, z]), 50)
+    assert fit_kmeans(z, 1).objective == pytest.approx(z.var(axis=0, dtype=np.float64).sum(), rel=1e-6)
+    every = fit_kmeans(np.concatenate([z, z]), 50)
     assert np.array_equal(every.labels[:50], every.labels[50:]) and every.objective == 0
     copies = z[np.concatenate([np.arange(50), np.full(400, 7)])]
     for n_clusters in (20, 49):
-        assert np.bincount(kmeans(copies, n_clusters).labels, minlength=n_clusters).min() > 0
+        assert np.bincount(fit_kmeans(copies, n_clusters).labels, minlength=n_clusters).min() > 0
 
 
 def drawn(n: int = 240, dim: int = 20, *, spread: float = 1.0, seed: int = 0) -> np.ndarray:
@@ -85,14 +85,14 @@ def test_learnability_is_that_of_its_parts(k: int) -> None:
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     for n_clusters in (4, 60):
         found = cluster_learnability(z, z_val, n_clusters=n_clusters, k=k, seed=3)
-        labels = kmeans(unit, n_clusters, seed=3).labels
+        labels = fit_kmeans(unit, n_clusters, seed=3).labels
         order = np.argsort(np.linalg.norm(unit[240:, None] - unit[None, :240], axis=2), axis=1)[:, :k]
-        assert found.value == pytest.approx(float((voted(labels[:240][order]) == labels[240:]).mean()))
+        assert found.value == pytest.approx(float((vote_labels(labels[:240][order]) == labels[240:]).mean()))
         if k == 1:
             theirs = KNeighborsClassifier(1, metric="cosine").fit(unit[:240], labels[:240])
             assert found.value == pytest.approx(theirs.score(unit[240:], labels[240:]))
         assert (found.n_train, found.n_val) == (240, 160)
-    assert voted(np.array([[4, 2, 2, 4, 9], [7, 8, 9, 10, 11], [1, 3, 3, 3, 1]])).tolist() == [4, 7, 3]
+    assert vote_labels(np.array([[4, 2, 2, 4, 9], [7, 8, 9, 10, 11], [1, 3, 3, 3, 1]])).tolist() == [4, 7, 3]
 
 
 def test_copies_are_on_one_side_and_near_duplicates_are_counted() -> None:
@@ -160,9 +160,9 @@ Z = drawn(40, 5)
 @pytest.mark.parametrize(
     ("call", "fragment"),
     [
-        (lambda: kmeans(Z, 41), "at least 41"),
-        (lambda: kmeans(Z[np.arange(40) % 4], 5), "z has 4 distinct rows"),
-        (lambda: kmeans(Z, 0), "n_clusters is 0"),
+        (lambda: fit_kmeans(Z, 41), "at least 41"),
+        (lambda: fit_kmeans(Z[np.arange(40) % 4], 5), "z has 4 distinct rows"),
+        (lambda: fit_kmeans(Z, 0), "n_clusters is 0"),
         (lambda: cluster_learnability(Z[:3]), "at least 4"),
         (lambda: cluster_learnability(np.outer(np.arange(1, 41), np.arange(1, 6))), "same direction"),
         (lambda: cluster_learnability(np.where(np.arange(40)[:, None] == 17, 0, Z)), "Row 17 of z is 0"),

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free.dimension import _tree_length, idest, intrinsic_dimension, local_dimension_entropy
-from zoo.evaluation.nearest import nearest
+from zoo.evaluation.nearest_neighbours import find_nearest
 
 
 def drawn(n: int, dim: int, *, seed: int = 0) -> np.ndarray:
@@ -111,7 +111,7 @@ def test_a_fifth_of_the_rows_repeated_nearer_than_usual_is_noted_with_a_better_v
     generator = np.random.default_rng(0)
     z = generator.standard_normal((1000, 5))
     shift = generator.standard_normal((200, 5))
-    shift *= np.median(nearest(z, 1)[0]) / times / np.linalg.norm(shift, axis=1, keepdims=True)
+    shift *= np.median(find_nearest(z, 1)[0]) / times / np.linalg.norm(shift, axis=1, keepdims=True)
     alone, found = intrinsic_dimension(z), intrinsic_dimension(np.concatenate([z, z[:200] + shift]))
     assert alone.notes == () and found.value < 2 and len(found.notes) == 1
     without = found.value_without_near_duplicates

@@ -18,15 +18,15 @@ from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.evaluating import featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
 from zoo.evaluation.label_free.measuring import (
-    Inputs,
-    Sizes,
-    inputs_of,
+    MetricInputs,
+    SampleSizes,
+    compute_metric_inputs,
+    make_metric_rows,
     measure,
-    rows_of_measured,
 )
 from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import Rows, load_features
-from zoo.features.items import Featurising
+from zoo.features.work_items import FeaturisingOptions
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
 
@@ -71,11 +71,11 @@ def target() -> ImageData:
 
 
 @pytest.fixture(scope="module")
-def everything(data: ImageData, root: Path, target: ImageData) -> Inputs:
-    return inputs_of(NAME, data, NEEDS, target=target, root=root, **SIZES)
+def everything(data: ImageData, root: Path, target: ImageData) -> MetricInputs:
+    return compute_metric_inputs(NAME, data, NEEDS, target=target, root=root, **SIZES)
 
 
-def test_every_need_gets_the_arrays_that_it_names(everything: Inputs) -> None:
+def test_every_need_gets_the_arrays_that_it_names(everything: MetricInputs) -> None:
     shapes_of = {need: {name: np.shape(array) for name, array in everything.arguments(need).items()} for need in NEEDS}
     assert shapes_of == {
         "features": {"z": (60, 48)},
@@ -97,7 +97,7 @@ def test_scores_that_leave_images_out_leave_their_group_out(data: ImageData, tmp
     groups = np.arange(len(data.train), dtype=np.uint64) // 4
     alone = np.arange(1000, 1000 + len(data.val), dtype=np.uint64)
     grouped = replace(data, train=replace(data.train, groups=groups), val=replace(data.val, groups=alone))
-    inputs = inputs_of(NAME, grouped, ["labels"], root=tmp_path, **SIZES)
+    inputs = compute_metric_inputs(NAME, grouped, ["labels"], root=tmp_path, **SIZES)
     arguments = inputs.arguments("labels")
     drawn = [data.train.names.index(name) for name in inputs.samples["train"].images.names]
     assert arguments["groups"].tolist() == groups[drawn].tolist()
@@ -106,7 +106,7 @@ def test_scores_that_leave_images_out_leave_their_group_out(data: ImageData, tmp
     assert neighbours.value is not None and other.value is not None
 
 
-def test_features_are_those_that_the_encoder_gives_to_these_images(everything: Inputs, data: ImageData) -> None:
+def test_features_are_those_that_the_encoder_gives_to_these_images(everything: MetricInputs, data: ImageData) -> None:
     encoder, preprocess = load(NAME)
     sample = everything.samples["train"]
     with torch.inference_mode():
@@ -121,7 +121,7 @@ def test_features_are_those_that_the_encoder_gives_to_these_images(everything: I
             np.testing.assert_allclose(rows[0], straight[name], rtol=1e-4, atol=1e-5)
 
 
-def test_pixels_belong_to_the_rows_of_features(everything: Inputs, data: ImageData) -> None:
+def test_pixels_belong_to_the_rows_of_features(everything: MetricInputs, data: ImageData) -> None:
     found = everything.arguments("pixels")
     assert found["images"].dtype == np.float32 and 0 <= found["images"].min() < found["images"].max() <= 1
     encoder, _ = load(NAME)
@@ -132,10 +132,10 @@ def test_pixels_belong_to_the_rows_of_features(everything: Inputs, data: ImageDa
 
 
 def test_a_later_run_finds_everything_and_computes_nothing(
-    everything: Inputs, data: ImageData, root: Path, target: ImageData
+    everything: MetricInputs, data: ImageData, root: Path, target: ImageData
 ) -> None:
     counting = Counting()
-    again = inputs_of(NAME, data, NEEDS, target=target, root=root, progress=counting, **SIZES)
+    again = compute_metric_inputs(NAME, data, NEEDS, target=target, root=root, progress=counting, **SIZES)
     assert set(counting.n_new) == {"train", "val", "target", "views", "rotations of train", "rotations of val"}
     assert set(counting.n_new.values()) == {0}
     for name, sample in again.samples.items():
@@ -146,9 +146,9 @@ def test_a_later_run_finds_everything_and_computes_nothing(
 def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_path: Path) -> None:
     train, val = with_damaged(image_set(20), 3, 7), image_set(12, seed=1, split="val")
     data = ImageData(name="noise", train=train, val=val)
-    how = Featurising(skip_corrupt=True)
+    how = FeaturisingOptions(skip_corrupt=True)
     needs = ["features", "views", "pixels", "rotations"]
-    found = inputs_of(NAME, data, needs, root=tmp_path, how=how, n=20, q=2, n_images=20)
+    found = compute_metric_inputs(NAME, data, needs, root=tmp_path, how=how, n=20, q=2, n_images=20)
     assert found.arguments("features")["z"].shape == (18, 48)
     assert found.arguments("views")["z"].shape == (18, 2, 48)
     assert found.arguments("rotations")["z"].shape == (18, 4, 48)
@@ -159,19 +159,19 @@ def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_p
 def test_an_encoder_without_augmentations_gets_everything_but_views_unless_they_are_named(
     data: ImageData, tmp_path: Path
 ) -> None:
-    found = inputs_of("pocket_init_rn", data, ["features", "views"], root=tmp_path, **SIZES)
+    found = compute_metric_inputs("pocket_init_rn", data, ["features", "views"], root=tmp_path, **SIZES)
     assert set(found.refused) == {"views"} and "was not trained" in found.refused["views"]
     results = {one.metric.name: one for one in measure(["lidar", "rankme"], found)}
     assert results["lidar"].value is None and "was not trained" in results["lidar"].reason
     assert results["rankme"].value is not None and results["rankme"].value > 1
-    named = inputs_of("pocket_init_rn", data, ["views"], root=tmp_path, recipe="crop,flip", **SIZES)
+    named = compute_metric_inputs("pocket_init_rn", data, ["views"], root=tmp_path, recipe="crop,flip", **SIZES)
     assert named.samples["views"].images.split == "train augmented"
     (lidar,) = measure(["lidar"], named)
-    (row,) = rows_of_measured([lidar], named)
+    (row,) = make_metric_rows([lidar], named)
     assert row.split == "train augmented" and 'augmentations=["crop", "flip"]' in row.protocol
 
 
-def test_metrics_come_with_times_counts_and_rows_that_results_accept(everything: Inputs, tmp_path: Path) -> None:
+def test_metrics_come_with_times_counts_and_rows_that_results_accept(everything: MetricInputs, tmp_path: Path) -> None:
     names = [name for name, metric in LABEL_FREE_METRICS.items() if metric.needs != "pixels"]
     found = list(measure(names, everything))
     assert {one.metric.name for one in found} == set(names)
@@ -183,7 +183,7 @@ def test_metrics_come_with_times_counts_and_rows_that_results_accept(everything:
         assert one.value is None or np.isfinite(one.value)
     refused = {one.metric.name: one.reason for one in found if one.value is None}
     assert not refused
-    rows = rows_of_measured(found, everything, day=date(2026, 11, 20))
+    rows = make_metric_rows(found, everything, day=date(2026, 11, 20))
     assert len(rows) == len(names)
     assert record(rows, folder=tmp_path).n_new == len(names) and record(rows, folder=tmp_path).n_known == len(names)
     for row, provenance in rows.items():
@@ -193,7 +193,7 @@ def test_metrics_come_with_times_counts_and_rows_that_results_accept(everything:
 
 
 def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: Path) -> None:
-    few = inputs_of(NAME, data, ["features", "source and target"], root=tmp_path, n_images=5)
+    few = compute_metric_inputs(NAME, data, ["features", "source and target"], root=tmp_path, n_images=5)
     found = {one.metric.name: one for one in measure(["intrinsic_dimension", "target_label_entropy", "rankme"], few)}
     assert "needs at least" in found["intrinsic_dimension"].reason
     assert "No data set to transfer to" in found["target_label_entropy"].reason
@@ -201,40 +201,40 @@ def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: P
 
 
 def test_other_parts_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
-    validation = inputs_of(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
+    validation = compute_metric_inputs(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
     assert validation.arguments("features")["z"].shape == (40, 48)
     assert validation.samples["views"].images.split == "val pretraining-augmented"
     (lidar,) = measure(["mutual_information"], validation)
     assert lidar.reason.startswith("No features were computed for 'pixels'")
     featurise_data(NAME, data, root=tmp_path, parts=("train",))
     counting = Counting()
-    found = inputs_of(NAME, data, ["features"], root=tmp_path, progress=counting, **SIZES).samples["train"]
+    found = compute_metric_inputs(NAME, data, ["features"], root=tmp_path, progress=counting, **SIZES).samples["train"]
     assert counting.n_new == {"train": 0} and found.z.shape == (60, 48)
     whole = load_features(found.features.folder or Path())
     rows = [list(whole.names).index(name) for name in found.images.names]
     assert np.array_equal(np.asarray(found.z), whole.x[rows]) and np.array_equal(found.y, whole.y[rows])
 
 
-def test_sizes_and_options(everything: Inputs) -> None:
-    assert Sizes.usual(384, seed=0) == Sizes(n_images=25_600, n=1_000, q=50, seed=0)
-    assert Sizes.usual(2_048, seed=0) == Sizes(n_images=25_600, n=5_000, q=10, seed=0)
+def test_sizes_and_options(everything: MetricInputs) -> None:
+    assert SampleSizes.usual(384, seed=0) == SampleSizes(n_images=25_600, n=1_000, q=50, seed=0)
+    assert SampleSizes.usual(2_048, seed=0) == SampleSizes(n_images=25_600, n=5_000, q=10, seed=0)
     (one,) = measure(["uniformity"], everything, options={"uniformity": {"t": 3.0}})
-    (row,) = rows_of_measured([one], everything)
+    (row,) = make_metric_rows([one], everything)
     (usual,) = measure(["uniformity"], everything)
     assert one.value != usual.value and "t=3.0" in row.protocol
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_computed(
-    everything: Inputs, data: ImageData, root: Path
+    everything: MetricInputs, data: ImageData, root: Path
 ) -> None:
     for options in ({"lidar": {}}, {"rankme": {"t": 1}}, {"rankme": {"eps": "a"}}):
         with pytest.raises(QueryError):
             measure(["rankme"], everything, options=options)
     for sizes in ({"q": 1}, {"n": 1}, {"n_images": 0}, {"q": True}):
         with pytest.raises(QueryError, match="whole number"):
-            inputs_of(NAME, data, ["views"], root=root, **(SIZES | sizes))
+            compute_metric_inputs(NAME, data, ["views"], root=root, **(SIZES | sizes))
     for options in ({"needs": ["view"]}, {"part": "test"}, {"recipe": "sparkle"}):
         with pytest.raises(UnknownName):
-            inputs_of(NAME, data, **({"needs": ["views"], "root": root} | options))
+            compute_metric_inputs(NAME, data, **({"needs": ["views"], "root": root} | options))
     with pytest.raises(UnknownName, match="did you mean lidar"):
         measure(["lidars"], everything)

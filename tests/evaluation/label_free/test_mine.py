@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.mine import MutualInformation, donsker_varadhan, mutual_information
+from zoo.evaluation.label_free.mine import MutualInformation, compute_donsker_varadhan, mutual_information
 
 
 def gaussian(n: int, *, correlation: float, seed: int, dim: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -45,14 +45,14 @@ def test_the_bound_and_its_standard_error_are_right_for_the_critic_that_is_best(
             return exact + 1e-3 * a * b  # a little off, for without it nothing scatters where the correlation is 0
 
         joint, shifted = score(x, z), np.stack([score(x, np.roll(z, shift)) for shift in shifts])
-        value, error = donsker_varadhan(torch.from_numpy(joint + 1e4), torch.from_numpy(shifted + 1e4), shifts)
+        value, error = compute_donsker_varadhan(torch.from_numpy(joint + 1e4), torch.from_numpy(shifted + 1e4), shifts)
         assert value == pytest.approx(joint.mean() - math.log(np.exp(shifted).mean()), abs=1e-8)
         values.append(value)
         errors.append(error)
     assert np.mean(values) == pytest.approx(-math.log(square) / 2, abs=0.02)
     assert np.std(values, ddof=1) == pytest.approx(np.mean(errors), rel=0.3)
     with pytest.raises(DataError, match="learning_rate"):
-        donsker_varadhan(torch.tensor([0.0, torch.nan]), torch.zeros(1, 2), [1])
+        compute_donsker_varadhan(torch.tensor([0.0, torch.nan]), torch.zeros(1, 2), [1])
 
 
 def short(x: Any, z: Any, **options: Any) -> MutualInformation:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.catalogue import clid, joint_rank_product, w_clid
+from zoo.evaluation.label_free.catalogue import clid, compute_joint_rank, w_clid
 
 
 def population(n: int = 28, *, noise: float = 2.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -42,14 +42,14 @@ def test_w_clid_is_least_squares() -> None:
 
 
 def test_joint_ranks_depend_on_order_alone_and_treat_both_alike() -> None:
-    assert joint_rank_product([3, 1, 2], [30, 10, 20]).tolist() == [1.0, 3.0, 2.0]
-    assert joint_rank_product([5, 5, 1], [5, 5, 1]).tolist() == [1.5, 1.5, 3.0]
-    ranks = joint_rank_product([6, 5, 4, 3, 2, 1], [3, 4, 5, 6, 2, 1])  # 1 x 4, 2 x 3, 3 x 2, 4 x 1
+    assert compute_joint_rank([3, 1, 2], [30, 10, 20]).tolist() == [1.0, 3.0, 2.0]
+    assert compute_joint_rank([5, 5, 1], [5, 5, 1]).tolist() == [1.5, 1.5, 3.0]
+    ranks = compute_joint_rank([6, 5, 4, 3, 2, 1], [3, 4, 5, 6, 2, 1])  # 1 x 4, 2 x 3, 3 x 2, 4 x 1
     assert ranks[0] == ranks[3] == 2.0 and ranks[1] == ranks[2]
     first, second = np.array([0.1, 0.9, 0.4, 0.5]), np.array([8.0, 2.0, 6.0, 7.0])
-    expected = joint_rank_product(first, second)
-    assert (joint_rank_product(np.exp(first), second**3) == expected).all()
-    assert (joint_rank_product(second, first) == expected).all()
+    expected = compute_joint_rank(first, second)
+    assert (compute_joint_rank(np.exp(first), second**3) == expected).all()
+    assert (compute_joint_rank(second, first) == expected).all()
 
 
 GOOD = [0.1, 0.5, 0.3, 0.9, 0.2]
@@ -70,8 +70,8 @@ GOOD = [0.1, 0.5, 0.3, 0.9, 0.2]
         (lambda: w_clid([1, 2, 2, 2, 2], GOOD, [1, 2, 4, 3, 7], leave_one_out=True), "without encoder number 0"),
         (lambda: w_clid(GOOD, [3, 1, 2, 1, 1], [7] * 5), "same accuracy"),
         (lambda: w_clid(GOOD, [3, 1, 2, 1, 1], [7, 8]), "accuracy has 2 values"),
-        (lambda: joint_rank_product([1, 2], [1, 2, 3]), "first has 2 scores and second has 3"),
-        (lambda: joint_rank_product([1], [1]), "at least 2"),
+        (lambda: compute_joint_rank([1, 2], [1, 2, 3]), "first has 2 scores and second has 3"),
+        (lambda: compute_joint_rank([1], [1]), "at least 2"),
     ],
 )
 def test_what_has_no_answer_is_refused_in_a_sentence(refused: Any, fragment: str) -> None:

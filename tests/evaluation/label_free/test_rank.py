@@ -17,13 +17,13 @@ from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free import Monitor, rank
 from zoo.evaluation.label_free.rank import (
     alpha_req,
+    compute_spectrum,
     correlation_rank,
     feature_rank,
     matrix_entropy,
     nesum,
     rankme,
     rankme_augmented,
-    spectrum_of,
     stable_rank,
 )
 from zoo.evaluation.label_free.scatter import alignment, lidar
@@ -114,7 +114,7 @@ def test_the_correlation_rank_is_that_of_torch_and_constant_features_add_nothing
 
 def test_one_pass_over_rows_of_any_kind_gives_every_spectral_metric(tmp_path: Path) -> None:
     rows = planted(3000, 150, SPECTRA["power law"](150)).astype(np.float32)
-    of, before = spectrum_of(rows), rows.copy()
+    of, before = compute_spectrum(rows), rows.copy()
     expected = [rankme(rows), feature_rank(rows), correlation_rank(rows).value, alpha_req(rows).value, nesum(rows)]
     assert [rankme(of), feature_rank(of), correlation_rank(of).value, alpha_req(of).value, nesum(of)] == expected
     assert np.array_equal(rows, before)

@@ -15,8 +15,8 @@ from zoo.evaluation.transferability import (
     neighbour_predictions,
     ridge_predictions,
 )
-from zoo.evaluation.transferability.components import centred_of, components_of
-from zoo.evaluation.transferability.leave_one_out import PENALTIES, _left_out_outputs, ridge_of
+from zoo.evaluation.transferability.components import centre_labelled, compute_components
+from zoo.evaluation.transferability.leave_one_out import PENALTIES, _left_out_outputs, fit_ridge
 
 
 def _clusters(n: int, dim: int, n_classes: int, *, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -44,8 +44,8 @@ def _refitted(z: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[np.ndarr
 def test_outputs_are_those_of_fits_without_the_image_or_group(n: int, dim: int, grouped: bool) -> None:
     z, y = _clusters(n, dim, 3, seed=n)
     groups = np.arange(n) if not grouped else np.random.default_rng(1).integers(0, n // 3, n)
-    data = centred_of(z, y, least=3, needed_for="this test")
-    found = _left_out_outputs(data, components_of(data.z), groups if grouped else None)
+    data = centre_labelled(z, y, least=3, needed_for="this test")
+    found = _left_out_outputs(data, compute_components(data.z), groups if grouped else None)
     for (share, outputs, _), expected in zip(found, _refitted(z, y, groups), strict=True):
         # rounding in the products is magnified by up to the ratio of the sum of squares to the penalty
         np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-12 / share + 1e-10)
@@ -55,8 +55,8 @@ def test_outputs_are_those_of_fits_without_the_image_or_group(n: int, dim: int, 
 def test_a_fit_gives_other_images_the_outputs_of_scikit_learn(n: int, dim: int) -> None:
     z, y = _clusters(n, dim, 3, seed=3)
     others = _clusters(9, dim, 3, seed=4)[0]
-    data = centred_of(z, y, least=3, needed_for="this test")
-    fit = ridge_of(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    data = centre_labelled(z, y, least=3, needed_for="this test")
+    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
     oracle = Ridge(alpha=fit.share * float(np.square(data.z).sum()), solver="svd").fit(z, data.targets)
     np.testing.assert_allclose(
         fit.outputs(others - z.mean(axis=0)), oracle.predict(others), rtol=0, atol=1e-12 / fit.share + 1e-10

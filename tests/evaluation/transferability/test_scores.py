@@ -16,7 +16,7 @@ from sklearn.mixture import GaussianMixture
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.transferability import gbc, h_score, logme, nleep, transrate
-from zoo.evaluation.transferability.scores import evidence_of, leep
+from zoo.evaluation.transferability.scores import compute_leep, maximise_evidence
 
 SHAPES = [(40, 6), (12, 30), (13, 13), (25, 24)]
 SCORES = [logme, h_score, gbc, nleep, transrate]
@@ -37,7 +37,7 @@ def one_hot(y: np.ndarray, n_classes: int = 3) -> np.ndarray:
 def test_logme_is_the_density_of_the_labels_at_the_best_alpha_and_beta(n: int, dim: int) -> None:
     z, y = problem(n, dim)
     targets = one_hot(y)
-    found = evidence_of(z, targets)
+    found = maximise_evidence(z, targets)
 
     def density(target: np.ndarray, alpha: float, beta: float) -> float:
         covariance = np.eye(n) / beta + z @ z.T / alpha
@@ -54,7 +54,7 @@ def test_logme_is_the_density_of_the_labels_at_the_best_alpha_and_beta(n: int, d
 
 def test_the_density_is_the_integral_over_the_weights() -> None:
     z, target = np.array([[1.0], [0.4], [-0.3]]), np.array([1.0, 0.0, 0.0])
-    found = evidence_of(z, target[:, None])
+    found = maximise_evidence(z, target[:, None])
     beta = float(found.precisions[0])
     alpha = float(found.ratios[0]) * beta
 
@@ -77,7 +77,7 @@ def test_logme_in_closed_form() -> None:
     usual = logme(z, y, intercept=True).value
     assert logme(z + 7.0, y, intercept=True).value == pytest.approx(usual, rel=1e-9)
     contrasts = null_space(np.ones((1, 18))).T
-    expected = evidence_of(contrasts @ z, contrasts @ one_hot(y)).values.mean() / 17
+    expected = maximise_evidence(contrasts @ z, contrasts @ one_hot(y)).values.mean() / 17
     assert usual == pytest.approx(expected, rel=1e-9)
     z, y = problem(20, 50)
     twice, labels = np.concatenate([z, z[:5]]), np.concatenate([y, y[:5]])
@@ -154,9 +154,9 @@ def test_leep_is_the_mean_log_of_the_expected_prediction() -> None:
     y = np.arange(20) % 3
     given = np.stack([memberships[y == number].sum(axis=0) for number in range(3)]) / memberships.sum(axis=0)
     expected = np.mean([math.log(memberships[image] @ given[y[image]]) for image in range(20)])
-    assert leep(memberships, y, 3) == pytest.approx(expected, rel=1e-12)
-    assert leep(np.ones((20, 1)), np.repeat([0, 1], 10), 2) == pytest.approx(-math.log(2), rel=1e-12)
-    assert leep(np.eye(6)[2 * (np.arange(12) % 3) + np.arange(12) % 2], np.arange(12) % 3, 3) == 0
+    assert compute_leep(memberships, y, 3) == pytest.approx(expected, rel=1e-12)
+    assert compute_leep(np.ones((20, 1)), np.repeat([0, 1], 10), 2) == pytest.approx(-math.log(2), rel=1e-12)
+    assert compute_leep(np.eye(6)[2 * (np.arange(12) % 3) + np.arange(12) % 2], np.arange(12) % 3, 3) == 0
 
 
 def test_nleep_is_leep_of_the_mixture_of_scikit_learn() -> None:
@@ -167,7 +167,7 @@ def test_nleep_is_leep_of_the_mixture_of_scikit_learn() -> None:
         assert found.n_directions == reduced.shape[1]
         reduced /= np.sqrt((reduced**2).mean())
         mixture = GaussianMixture(3, covariance_type=covariance, random_state=0).fit(reduced)
-        assert found.value == pytest.approx(leep(mixture.predict_proba(reduced), y, 3), abs=1e-6)
+        assert found.value == pytest.approx(compute_leep(mixture.predict_proba(reduced), y, 3), abs=1e-6)
     few = nleep(z[:4], np.array([0, 1, 0, 1]))
     assert few.n_components == 2 and "2 Gaussians were fitted and not 10" in few.notes[0]
     cut_short = nleep(*problem(200, 6, apart=0.1), max_iter=1)

@@ -16,21 +16,21 @@ from .convert import (
     Converted,
     convert,
     convert_own,
-    fingerprints,
-    fits_without_companions,
-    layout_named,
+    get_layout,
+    hash_parameters,
+    is_complete_file,
     require_fit,
 )
-from .wrappers import published_role
+from .wrappers import find_published_role
 
 __all__ = [
     "LAYOUTS",
     "Converted",
     "convert",
     "convert_own",
-    "fingerprints",
-    "fits_without_companions",
-    "layout_named",
-    "published_role",
+    "find_published_role",
+    "get_layout",
+    "hash_parameters",
+    "is_complete_file",
     "require_fit",
 ]

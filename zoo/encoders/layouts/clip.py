@@ -9,9 +9,21 @@ from typing import Any
 
 from torch import Tensor
 
-from ..vit_models import dinov2_positions
-from .steps import Layout, Misfit, State, below, fused, layouts, nested, renamed, state_dict, unwrapped, without
-from .transformers import dinov2
+from ..vit_models import interpolate_dinov2_positions
+from .steps import (
+    Layout,
+    Misfit,
+    State,
+    build_layouts,
+    drop_tensors,
+    fuse_qkv,
+    get_nested,
+    rename_tensors,
+    require_state_dict,
+    strip_ddp_prefix,
+    strip_prefix,
+)
+from .transformers import convert_dinov2
 
 _TEXT_TOWER = (
     *("transformer.", "token_embedding.", "positional_embedding", "ln_final.", "text_projection", "logit_scale"),
@@ -56,7 +68,7 @@ _RESNET = (
 )
 
 
-def clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """OpenAI's weights: the tensors of the TorchScript archive, timm's copy of them, or OpenCLIP's.
 
     Source: openai/CLIP, ``clip/model.py``.
@@ -64,7 +76,7 @@ def clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return _image_tower(content, target, beside=(*_TEXT_TOWER, *_ARCHIVED_NUMBERS))
 
 
-def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """OpenCLIP's weights: the released file, timm's copy of it, or the training script's checkpoint.
 
     Text towers of other libraries, and that of CoCa with its captioner, stand below ``text.`` and ``text_decoder.``.
@@ -74,41 +86,45 @@ def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return _image_tower(content, target, beside=_NEWER_TEXT_TOWER)
 
 
-def farl(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_farl(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """FaRL's CLIP without the layers for hidden patches. Source: FacePerceiver/FaRL, ``farl/network/farl/model.py``."""
-    state = state_dict(nested(content, "state_dict"))
+    state = require_state_dict(get_nested(content, "state_dict"))
     hidden = ("visual.lm_transformer.", "visual.ln_lm.", "visual.lm_head.", "visual.mask_token")
-    return clip(without(state, *hidden), target=target)
+    return convert_clip(drop_tensors(state, *hidden), target=target)
 
 
-def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The compressor of lossyless, and the CLIP that it compresses as companion.
 
     Of the entropy bottleneck only the medians affect the features; everything else below it is for the bit rate.
     Source: YannDubs/lossyless, ``hub/compressor.py``; CompressAI, ``EntropyBottleneck``.
     """
-    rate = state_dict(content)
-    bottleneck = below(rate, "entropy_bottleneck.", beside=("scaling", "biasing"))
+    rate = require_state_dict(content)
+    bottleneck = strip_prefix(rate, "entropy_bottleneck.", beside=("scaling", "biasing"))
     quantiles = bottleneck.get("quantiles")
     if quantiles is None or quantiles.ndim != 3 or quantiles.shape[1:] != (1, 3):
         found = "none" if quantiles is None else f"shape {tuple(quantiles.shape)}"
         raise Misfit(f"'entropy_bottleneck.quantiles': found {found}, expected lower, median and upper, (dim, 1, 3)")
     compressor = {name: tensor for name, tensor in rate.items() if not name.startswith("entropy_bottleneck.")}
     compressor["medians"] = quantiles[:, 0, 1]
-    return clip(clip_content, target=target) | {f"pooling.{name}": tensor for name, tensor in compressor.items()}
+    return convert_clip(clip_content, target=target) | {
+        f"pooling.{name}": tensor for name, tensor in compressor.items()
+    }
 
 
 def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[str, ...]) -> State:
-    state = unwrapped(state_dict(content, "state_dict"))
+    state = strip_ddp_prefix(require_state_dict(content, "state_dict"))
     if any(name.startswith("visual.trunk.") for name in state):  # of timm, with a linear layer behind as projection
-        tower = below(state, "visual.", beside=beside)
-        trunk = without(below(tower, "trunk.", beside=("head.proj.",)), "head.weight", "head.bias", "head.fc.")
+        tower = strip_prefix(state, "visual.", beside=beside)
+        trunk = drop_tensors(
+            strip_prefix(tower, "trunk.", beside=("head.proj.",)), "head.weight", "head.bias", "head.fc."
+        )
         is_wanted = "head.weight" in target and "head.proj.weight" in tower
         return trunk | ({"head.weight": tower["head.proj.weight"]} if is_wanted else {})
     is_alone = "class_embedding" in state  # the image tower, without a text tower beside it
     if is_alone or any(name.startswith("visual.") for name in state):
-        state = state if is_alone else below(state, "visual.", beside=beside)
-        state = _transformer(state, target) if "class_embedding" in state else renamed(state, *_RESNET)
+        state = state if is_alone else strip_prefix(state, "visual.", beside=beside)
+        state = _transformer(state, target) if "class_embedding" in state else rename_tensors(state, *_RESNET)
     return _fitting_projection(state, target)
 
 
@@ -116,13 +132,13 @@ def _transformer(tower: State, target: Mapping[str, Tensor]) -> State:
     if "proj" not in tower:
         raise Misfit("the tensor 'visual.proj' is missing")
     pools = "attn_pool.query" in tower
-    state = renamed(tower, *(_POOLER if pools else ()), *_TRANSFORMER)
+    state = rename_tensors(tower, *(_POOLER if pools else ()), *_TRANSFORMER)
     if pools:
         # one of the queries is for the loss between images and texts, the others are for the captioner
         state["attn_pool.query"] = state["attn_pool.query"][:1]
         state = _pooler_biases(state)
     if "fc_norm.weight" in target:  # the norm follows the average
-        state = renamed(state, (r"^norm\.", "fc_norm."))
+        state = rename_tensors(state, (r"^norm\.", "fc_norm."))
     added_axes = {"cls_token": (None, None), "pos_embed": (None,)}
     state = {name: tensor[added_axes.get(name, ())] for name, tensor in state.items()}
     state["head.weight"] = state["head.weight"].transpose(0, -1)  # (width, proj) -> (proj, width)
@@ -145,46 +161,48 @@ def _fitting_projection(state: State, target: Mapping[str, Tensor]) -> State:
     return {name: tensor for name, tensor in state.items() if name in target or name not in projection}
 
 
-def slip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_slip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The training script's checkpoint of SLIP, and of its CLIP and SimCLR, which is what was released.
 
     The image tower is timm's; the projection to the space shared with text and the head of the loss between views
     stand beside it. Source: facebookresearch/SLIP, ``models.py`` and the saving in ``main.py``.
     """
     beside = (*_TEXT_TOWER, "image_projection", "image_mlp.")
-    return below(unwrapped(state_dict(nested(content, "state_dict"))), "visual.", beside=beside)
+    return strip_prefix(
+        strip_ddp_prefix(require_state_dict(get_nested(content, "state_dict"))), "visual.", beside=beside
+    )
 
 
-def maws_clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_maws_clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """MAWS' image tower with the text tower that was aligned with it; released as the state dict of both.
 
     Source: facebookresearch/maws, ``maws/model.py``.
     """
     beside = ("text_encoder.", "text_tokenizer.", "vision_projection", "text_projection", "logit_scale")
-    return below(state_dict(content), "vision_encoder.", beside=beside)
+    return strip_prefix(require_state_dict(content), "vision_encoder.", beside=beside)
 
 
-def tips(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_tips(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """TIPS' image tower, an archive of arrays under DINOv2's names.
 
     There the class token has a position of its own and the register has none. Source: google-deepmind/tips,
     ``pytorch/image_encoder.py``.
     """
-    return dinov2(state_dict(content), target=target)
+    return convert_dinov2(require_state_dict(content), target=target)
 
 
-def tinyclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_tinyclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """TinyCLIP's ResNets: OpenCLIP's names, below ``_image_encoder`` where each tower was wrapped by itself.
 
     Source: wkcn/TinyCLIP, ``convert_to_new_checkpoint`` in ``src/open_clip/model.py``.
     """
-    state = renamed(state_dict(content, "state_dict"), (r"module\.", ""))
+    state = rename_tensors(require_state_dict(content, "state_dict"), (r"module\.", ""))
     if any(name.startswith("_image_encoder.") for name in state):
-        state = below(state, "_image_encoder.", beside=("_text_encoder.", "_logit_scale."))
-    return openclip(state, target=target)
+        state = strip_prefix(state, "_image_encoder.", beside=("_text_encoder.", "_logit_scale."))
+    return convert_openclip(state, target=target)
 
 
-def imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """ImageBind's tower of images and videos; those of other modalities are left out.
 
     It takes two frames at a time, and an image is two equal ones: one convolution with the sum of both kernels. Source:
@@ -192,7 +210,7 @@ def imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """
     parts = {"modality_preprocessors": "", "modality_trunks": "", "modality_heads": "head."}
     state: State = {}
-    for name, tensor in state_dict(content).items():
+    for name, tensor in require_state_dict(content).items():
         part, _, rest = name.partition(".")
         if part not in (*parts, "modality_postprocessors"):
             raise Misfit(f"found the tensor {name!r}, expected names that start with {' or '.join(map(repr, parts))}")
@@ -202,7 +220,7 @@ def imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
     if kernel not in state or state[kernel].ndim != 5:
         raise Misfit("the convolution of the image tower is missing or not one of several frames")
     state[kernel] = state[kernel].sum(dim=2)
-    return renamed(
+    return rename_tensors(
         state,
         (r"^rgbt_stem\.proj\.1\.", "patch_embed.proj."),
         (r"^pos_embedding_helper\.", ""),
@@ -215,16 +233,16 @@ def imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
     )
 
 
-def conch(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_conch(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """CONCH's image tower, with the text tower and the captioner or, version 1.5, alone.
 
     Source: mahmoodlab/CONCH, ``conch/open_clip_custom/vision_tower.py``; mahmoodlab/TRIDENT, ``conchv1_5.py``.
     """
-    state = state_dict(content)
+    state = require_state_dict(content)
     if any(name.startswith("visual.") for name in state):
-        state = below(state, "visual.", beside=("text.", "text_decoder.", "logit_scale"))
-    state = without(state, "attn_pool_caption.", "ln_caption.", "proj_contrast")
-    state = renamed(
+        state = strip_prefix(state, "visual.", beside=("text.", "text_decoder.", "logit_scale"))
+    state = drop_tensors(state, "attn_pool_caption.", "ln_caption.", "proj_contrast")
+    state = rename_tensors(
         state,
         (r"^trunk\.", ""),
         (r"^ln_contrast\.", "ln_post."),
@@ -241,28 +259,32 @@ def conch(content: Any, *, target: Mapping[str, Tensor]) -> State:
         if positions is not None and positions.ndim == 3:
             n_stored, n_wanted = (math.isqrt(max(0, tensor.shape[1] - 1)) for tensor in (positions, wanted))
             if n_stored:
-                state["pos_embed"] = dinov2_positions(positions, (n_stored, n_stored), (n_wanted, n_wanted))
+                state["pos_embed"] = interpolate_dinov2_positions(positions, (n_stored, n_stored), (n_wanted, n_wanted))
     return state
 
 
-def keep(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_keep(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """KEEP's image tower, which is timm's, and the two layers after it; the text tower is a BERT.
 
     Source: Astaxanthin/KEEP on the Hugging Face Hub, ``modeling_keep.py``.
     """
-    state = {re.sub(r"^visual_head\.", "visual.head.", name): tensor for name, tensor in state_dict(content).items()}
-    return below(state, "visual.", beside=("text.", "logit_scale"))
+    state = {
+        re.sub(r"^visual_head\.", "visual.head.", name): tensor for name, tensor in require_state_dict(content).items()
+    }
+    return strip_prefix(state, "visual.", beside=("text.", "logit_scale"))
 
 
-def musk(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_musk(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """MUSK's network, of which images pass the branches A of every layer; those of texts are left out.
 
     Its positions are counted from two. Source: lilab-stanford/MUSK, ``musk/modeling.py`` and ``musk/torchscale``.
     """
-    state = below(state_dict(content), "beit3.", beside=("vision_head.", "language_head.", "logit_scale"))
+    state = strip_prefix(
+        require_state_dict(content), "beit3.", beside=("vision_head.", "language_head.", "logit_scale")
+    )
     state = {name: tensor for name, tensor in state.items() if ".B." not in name}
-    state = renamed(
-        without(state, "text_embed.", "vision_embed.mask_token"),
+    state = rename_tensors(
+        drop_tensors(state, "text_embed.", "vision_embed.mask_token"),
         (r"\.A\.", "."),
         (r"^vision_embed\.cls_token$", "cls_token"),
         (r"^vision_embed\.", "patch_embed."),
@@ -279,13 +301,13 @@ def musk(content: Any, *, target: Mapping[str, Tensor]) -> State:
     )
     if "pos_embed" in state:
         state["pos_embed"] = state["pos_embed"][None, 2:]
-    return fused(state)
+    return fuse_qkv(state)
 
 
 LAYOUTS: dict[str, Layout] = {
-    **layouts(clip, openclip, half=True, reads_timm_copies=True),
-    **layouts(farl, half=True),
-    **layouts(lossyless, half=True, n_companions=1, reads_timm_copies=True),
-    **layouts(slip, tips, imagebind, conch, keep, tinyclip),
-    **layouts(maws_clip, musk, half=True),
+    **build_layouts(convert_clip, convert_openclip, half=True, reads_timm_copies=True),
+    **build_layouts(convert_farl, half=True),
+    **build_layouts(convert_lossyless, half=True, n_companions=1, reads_timm_copies=True),
+    **build_layouts(convert_slip, convert_tips, convert_imagebind, convert_conch, convert_keep, convert_tinyclip),
+    **build_layouts(convert_maws_clip, convert_musk, half=True),
 }

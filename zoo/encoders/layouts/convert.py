@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
-from ...weights.store import Reading
+from ...weights.store import FileReading
 from ..encoder import ERRORS, Encoder
 from . import clip, convolutional, transformers
 from .steps import (
@@ -23,38 +23,39 @@ from .steps import (
     Misfit,
     State,
     Target,
-    below,
-    fingerprint,
-    layouts,
-    renamed,
+    build_layouts,
+    drop_tensors,
+    hash_tensor,
+    rename_tensors,
     require_names,
-    state_dict,
-    without,
+    require_state_dict,
+    strip_prefix,
 )
-from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
+from .wrappers import COUNTER, LIBRARIES, AmbiguousMisfit, Role, find_encoder, has_fitting_layout
 
 _CLASSIFIERS = ("fc.", "head.fc.", "head.weight", "head.bias")  # of networks that do not say what theirs is called
 _POSITIONS = ("pos_embed", "positional_embedding", "position_embedding", "relative_position_bias_table")
 
 
-def torchvision(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_torchvision(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """torchvision's ResNets."""
-    return without(state_dict(content), "fc.")
+    return drop_tensors(require_state_dict(content), "fc.")
 
 
-def torchvision_children(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_torchvision_children(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """``nn.Sequential(*resnet.children())`` of torchvision's ResNets, with or without pool and classifier.
 
     The numbers are those of the children: 2 and 3 are activation and pool. Source: lightly, the examples for PyTorch
     Lightning.
     """
     stages = tuple((rf"^{number}\.", f"layer{number - 3}.") for number in (4, 5, 6, 7))
-    return without(
-        renamed(state_dict(content), (r"^0\.", "conv1."), (r"^1\.", "bn1."), *stages, (r"^9\.", "fc.")), "fc."
+    return drop_tensors(
+        rename_tensors(require_state_dict(content), (r"^0\.", "conv1."), (r"^1\.", "bn1."), *stages, (r"^9\.", "fc.")),
+        "fc.",
     )
 
 
-def without_classifier(state: State, target: Mapping[str, Tensor], backbone: nn.Module | None) -> State:
+def drop_classifier(state: State, target: Mapping[str, Tensor], backbone: nn.Module | None) -> State:
     """The tensors without those of a classifier that the encoder does not have."""
     named = getattr(backbone, "pretrained_cfg", None) or {}
     names = named.get("classifier") or ()
@@ -65,7 +66,7 @@ def without_classifier(state: State, target: Mapping[str, Tensor], backbone: nn.
     return {name: tensor for name, tensor in state.items() if name in target or not name.startswith(prefixes)}
 
 
-def as_timm_reads(state: State, target: Mapping[str, Tensor], backbone: nn.Module) -> State:
+def rename_as_timm(state: State, target: Mapping[str, Tensor], backbone: nn.Module) -> State:
     """The tensors by the names that timm gives them when it loads such a file; unchanged if it changes none.
 
     Timm would fit position embeddings to another size of images: here they must have the size of the network's.
@@ -87,7 +88,7 @@ def _n_positions(tensor: Tensor) -> int:
     return tensor.numel() // tensor.shape[-1] if tensor.ndim else 0
 
 
-def for_another_size(state: State, backbone: nn.Module) -> State:
+def interpolate_positions(state: State, backbone: nn.Module) -> State:
     """The tensors of a network of timm, position embeddings interpolated to the size that this one is built for."""
     rename = _renaming(backbone)
     return state if rename is None else _renamed(rename, state, backbone)
@@ -111,19 +112,19 @@ def _renaming(backbone: nn.Module) -> Any:
     return getattr(module, "checkpoint_filter_fn", None)
 
 
-def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """timm's files, also of weights that timm has copied: the classifier's name depends on the architecture.
 
     Names that timm has changed since, or that it takes over from other projects, are changed by timm itself.
     """
     backbone = getattr(target, "backbone", None)
-    state = without_classifier(state_dict(content), target, backbone)
+    state = drop_classifier(require_state_dict(content), target, backbone)
     if backbone is not None and state.keys() != set(target):
-        state = without_classifier(as_timm_reads(state, target, backbone), target, backbone)
+        state = drop_classifier(rename_as_timm(state, target, backbone), target, backbone)
     return state
 
 
-def transformers_library(content: Any, *parts: Any, target: Mapping[str, Tensor]) -> State:
+def convert_transformers_library(content: Any, *parts: Any, target: Mapping[str, Tensor]) -> State:
     """Files of the library transformers: of the backbone alone, or of a model that it is a part of; maybe in parts.
 
     The backbone of SAM 3 stands deeper in its file than transformers itself looks.
@@ -133,27 +134,27 @@ def transformers_library(content: Any, *parts: Any, target: Mapping[str, Tensor]
         raise Misfit("it is read for networks of transformers alone")
     from .. import transformers_models  # which is an extra of its own
 
-    state = {name: tensor for part in (content, *parts) for name, tensor in state_dict(part).items()}
-    state = renamed(state, (r"^detector_model\.vision_encoder\.backbone\.", ""))
-    return transformers_models.as_transformers_reads(state, backbone)
+    state = {name: tensor for part in (content, *parts) for name, tensor in require_state_dict(part).items()}
+    state = rename_tensors(state, (r"^detector_model\.vision_encoder\.backbone\.", ""))
+    return transformers_models.rename_as_transformers(state, backbone)
 
 
-def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The zoo's files: the state dict of an encoder, or of its backbone alone where the pooling has no weights."""
-    state = state_dict(content)
+    state = require_state_dict(content)
     if not any(name.startswith("backbone.") for name in state):
         return state
     pooling = {name: tensor for name, tensor in state.items() if name.startswith("pooling.")}
-    return below(state, "backbone.", beside=("pooling.",)) | pooling
+    return strip_prefix(state, "backbone.", beside=("pooling.",)) | pooling
 
 
 LAYOUTS: dict[str, Layout] = {
     **transformers.LAYOUTS,
     **convolutional.LAYOUTS,
     **clip.LAYOUTS,
-    **layouts(torchvision, torchvision_children, timm),
-    **layouts(zoo, half=True),
-    "transformers": Layout(convert=transformers_library, half=True),
+    **build_layouts(convert_torchvision, convert_torchvision_children, convert_timm),
+    **build_layouts(convert_zoo, half=True),
+    "transformers": Layout(convert=convert_transformers_library, half=True),
 }
 
 _PREFIX = "backbone."
@@ -161,7 +162,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 _ZOO = "zoo"
 
 
-def layout_named(name: str) -> Layout:
+def get_layout(name: str) -> Layout:
     """The layout that a card or a user names; UnknownName if there is none."""
     if name not in LAYOUTS:
         raise UnknownName("layout of weights", name, LAYOUTS, hint=f"Layouts are {', '.join(LAYOUT_NAMES)}.")
@@ -187,7 +188,7 @@ def convert(
     """
     wanted = encoder.state_dict()
     is_ours = isinstance(contents[0], Mapping) and contents[0].keys() == wanted.keys()
-    chosen = layout_named(_ZOO if is_ours else layout)
+    chosen = get_layout(_ZOO if is_ours else layout)
     try:
         state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(encoder))
         return _checked(state, encoder, types=_HALVES if chosen.half else (), untrained=untrained)
@@ -205,7 +206,7 @@ def convert_own(
     role: Role,
     what: str,
     untrained: Callable[[], Mapping[str, bytes]],
-) -> tuple[Converted, Reading]:
+) -> tuple[Converted, FileReading]:
     """The state dict of an encoder from a user's file, out of the wrappers that it may be in, and how it was read.
 
     As :func:`convert`, but: half precision is always widened, and double rounded; unless ``is_only`` the layouts of the
@@ -231,21 +232,21 @@ def convert_own(
             if not (name.endswith(COUNTER) and tensor.is_floating_point())
         }
         converted = _checked(state, encoder, types=(*_HALVES, torch.float64), untrained=untrained)
-    except Undecided as misfit:
+    except AmbiguousMisfit as misfit:
         raise WeightsRefused(f"The file of {what} {misfit}; nothing was loaded.") from misfit
     except Misfit as misfit:
         raise _refused(what, "", misfit) from misfit
     return converted, replace(reading, widened_from=converted.widened_from)
 
 
-def fits_without_companions(content: Any, encoder: Encoder) -> bool:
+def is_complete_file(content: Any, encoder: Encoder) -> bool:
     """True if a user's file holds all of the encoder, also what a card takes from a companion."""
-    return fits(content, _target(encoder), layouts={_ZOO: LAYOUTS[_ZOO]})
+    return has_fitting_layout(content, _target(encoder), layouts={_ZOO: LAYOUTS[_ZOO]})
 
 
-def fingerprints(encoder: Encoder) -> dict[str, bytes]:
+def hash_parameters(encoder: Encoder) -> dict[str, bytes]:
     """A hash of the numbers of each parameter, by its name in the state dict."""
-    return {name: fingerprint(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
+    return {name: hash_tensor(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
 
 
 def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
@@ -321,7 +322,7 @@ def _checked(
     for name in wanted:
         tensor = converted[name]
         _check_finite(name.removeprefix(_PREFIX), tensor)
-        if tensor.numel() and name in before and fingerprint(tensor) == before[name]:  # an empty one is not trained
+        if tensor.numel() and name in before and hash_tensor(tensor) == before[name]:  # an empty one is not trained
             raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
     return converted
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...errors import QueryError, WeightsRefused
 from ...weights.checkpoints import read_checkpoint
-from ...weights.places import file_sha256
+from ...weights.locations import hash_file
 from .steps import State
 from .wrappers import clean_names, find_state_dicts
 
@@ -103,7 +103,7 @@ def merge_lora(content: Any, lora: Lora, *, what: str) -> tuple[Any, str]:
     if lora.adapter is not None:
         (adapter,) = _states(read_checkpoint(lora.adapter, what=f"the LoRA of {what}").content)
         beside = {name.removeprefix(_PREFIX): tensor for name, tensor in adapter.items()}
-        said = f" of {lora.adapter.name} ({file_sha256(lora.adapter)[0][:8]})"
+        said = f" of {lora.adapter.name} ({hash_file(lora.adapter)[0][:8]})"
     scales: dict[str, list[float]] = {}
     merged = {}
     notes = []

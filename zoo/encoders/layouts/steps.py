@@ -49,12 +49,14 @@ class Layout:
     reads_timm_copies: bool = False
 
 
-def layouts(*converters: Converter, **options: Any) -> dict[str, Layout]:
-    """Layouts by the names of their functions, all with the same options."""
-    return {converter.__name__: Layout(convert=converter, **options) for converter in converters}
+def build_layouts(*converters: Converter, **options: Any) -> dict[str, Layout]:
+    """Layouts by the names of their functions without ``convert_``, all with the same options."""
+    return {
+        converter.__name__.removeprefix("convert_"): Layout(convert=converter, **options) for converter in converters
+    }
 
 
-def nested(content: Any, *path: str) -> Any:
+def get_nested(content: Any, *path: str) -> Any:
     """The value under keys in keys."""
     for depth, key in enumerate(path):
         if not isinstance(content, Mapping) or key not in content:
@@ -64,7 +66,7 @@ def nested(content: Any, *path: str) -> Any:
     return content
 
 
-def holds(content: Any, *path: str) -> bool:
+def has_nested(content: Any, *path: str) -> bool:
     """True if there is a value under keys in keys."""
     for key in path:
         if not isinstance(content, Mapping) or key not in content:
@@ -73,9 +75,9 @@ def holds(content: Any, *path: str) -> bool:
     return True
 
 
-def state_dict(content: Any, key: str = "") -> State:
+def require_state_dict(content: Any, key: str = "") -> State:
     """The content as tensors by name; what is under a key, if there is one."""
-    if key and holds(content, key):
+    if key and has_nested(content, key):
         content = content[key]
     if not isinstance(content, Mapping):
         raise Misfit(f"found {type(content).__name__}, expected tensors by name")
@@ -85,7 +87,7 @@ def state_dict(content: Any, key: str = "") -> State:
     return dict(content)
 
 
-def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
+def strip_prefix(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
     """The tensors whose names start with ``prefix``, without it; other names must start with one of ``beside``."""
     inner: State = {}
     for name, tensor in state.items():
@@ -99,17 +101,17 @@ def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
     return inner
 
 
-def without(state: State, *prefixes: str, endings: tuple[str, ...] = ()) -> State:
+def drop_tensors(state: State, *prefixes: str, endings: tuple[str, ...] = ()) -> State:
     """The tensors whose names start with no prefix and end with no ending: the drops that a layout declares."""
     return {name: tensor for name, tensor in state.items() if not (name.startswith(prefixes) or name.endswith(endings))}
 
 
-def unwrapped(state: State) -> State:
+def strip_ddp_prefix(state: State) -> State:
     """Without the prefix of DistributedDataParallel, which all names have or none."""
-    return below(state, "module.") if any(name.startswith("module.") for name in state) else state
+    return strip_prefix(state, "module.") if any(name.startswith("module.") for name in state) else state
 
 
-def renamed(state: State, *rules: tuple[str, str]) -> State:
+def rename_tensors(state: State, *rules: tuple[str, str]) -> State:
     """Names after regular expressions, one after the other; two tensors may not end up under one name."""
     result: State = {}
     for name, tensor in state.items():
@@ -135,7 +137,7 @@ def require_none(*kinds: tuple[str, list[str]]) -> None:
             raise Misfit(f"the tensor {min(names)!r} {kind}{more}")
 
 
-def fused(state: State) -> State:
+def fuse_qkv(state: State) -> State:
     """Queries, keys and values of a block, under ``BLOCK.split.q.`` and so on, as one tensor.
 
     A bias of queries and one of values, without one of keys, are BEiT's.
@@ -155,7 +157,7 @@ def fused(state: State) -> State:
     return result
 
 
-def fingerprint(tensor: Tensor) -> bytes:
+def hash_tensor(tensor: Tensor) -> bytes:
     """A hash of the numbers of a tensor on the CPU."""
     return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
 

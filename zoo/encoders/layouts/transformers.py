@@ -10,99 +10,99 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..vit_models import turns
+from ..vit_models import compute_rotations
 from .steps import (
     Layout,
     Misfit,
     State,
-    below,
-    fused,
-    holds,
-    layouts,
-    nested,
-    renamed,
+    build_layouts,
+    drop_tensors,
+    fuse_qkv,
+    get_nested,
+    has_nested,
+    rename_tensors,
     require_none,
-    state_dict,
-    unwrapped,
-    without,
+    require_state_dict,
+    strip_ddp_prefix,
+    strip_prefix,
 )
 
 
-def dino(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_dino(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released backbone; or the training script's checkpoint, of which the authors evaluate the teacher.
 
     Source: facebookresearch/dino, ``main_dino.py`` and ``MultiCropWrapper`` in ``utils.py``. Only the teacher of a
     network with BatchNorm is wrapped for distributed training.
     """
-    return _teacher(content, "head.") if holds(content, "teacher") else state_dict(content)
+    return _teacher(content, "head.") if has_nested(content, "teacher") else require_state_dict(content)
 
 
-def ibot(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_ibot(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released teacher or student with its head; a backbone that the authors' script extracted; or a full checkpoint.
 
     Source: bytedance/ibot, ``main_ibot.py`` and ``extract_backbone_weights.py``. A student has, beyond its teacher, the
     embedding that it sees in place of a masked patch.
     """
-    if holds(content, "teacher"):
+    if has_nested(content, "teacher"):
         return _teacher(content, "head.")
-    state = state_dict(content, "state_dict")
-    return without(state, "head.", "masked_embed")
+    state = require_state_dict(content, "state_dict")
+    return drop_tensors(state, "head.", "masked_embed")
 
 
-def mugs(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_mugs(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released teacher; a backbone that the authors' script extracted; or a full checkpoint.
 
     The relation block gathers an image's neighbours during training and plays no part in its own features. Source:
     sail-sg/mugs, ``main.py``, ``src/model.py`` and ``extract_backbone_weights_for_finetuning.py``.
     """
-    if holds(content, "teacher"):
+    if has_nested(content, "teacher"):
         state = _teacher(content, "instance_head.", "local_group_head.", "group_head.")
     else:
-        state = state_dict(content, "state_dict")
-    return without(state, "relation_blocks.")
+        state = require_state_dict(content, "state_dict")
+    return drop_tensors(state, "relation_blocks.")
 
 
-def mae(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_mae(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released encoder, with or without its decoder; the training script's checkpoint; or timm's copy, which is flat.
 
     Source: facebookresearch/mae, ``models_mae.py`` and ``save_model`` in ``util/misc.py``, which unwraps the model.
     """
-    state = state_dict(content, "model")
-    return without(state, "decoder_", "mask_token")
+    state = require_state_dict(content, "model")
+    return drop_tensors(state, "decoder_", "mask_token")
 
 
-def msn(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_msn(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The training script's checkpoint, which is what was released; the authors evaluate the target encoder.
 
     Source: facebookresearch/msn, ``src/msn_train.py``, which sets the projection head as ``fc`` and may set ``pred``.
     """
-    return without(unwrapped(state_dict(nested(content, "target_encoder"))), "fc.", "pred.")
+    return drop_tensors(strip_ddp_prefix(require_state_dict(get_nested(content, "target_encoder"))), "fc.", "pred.")
 
 
-def ijepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_ijepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The training script's checkpoint, which is what was released; the authors evaluate the target encoder.
 
     Source: facebookresearch/ijepa, ``src/train.py``; the positions are in the file, though they are not trained.
     """
-    return unwrapped(state_dict(nested(content, "target_encoder")))
+    return strip_ddp_prefix(require_state_dict(get_nested(content, "target_encoder")))
 
 
-def beit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_beit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released or saved BEiT or BEiT-v2 after pretraining; DeepSpeed puts it under ``module``.
 
     One table of relative position biases serves all blocks there, and is copied to each, for that is how timm and the
     authors' fine-tuning hold it. Fine-tuned files have a table a block, and are refused for their classifier. Source:
     microsoft/unilm, ``modeling_pretrain.py``, ``utils.py`` and ``run_class_finetuning.py`` of beit and beit2.
     """
-    state = state_dict(nested(content, "module" if holds(content, "module") else "model"))
-    state = without(state, "mask_token", "lm_head.", "cls_pt_layers.", "cls_pt_norm.", "cls_pt_lm_head.")
-    return shared_positions(state, target)
+    state = require_state_dict(get_nested(content, "module" if has_nested(content, "module") else "model"))
+    state = drop_tensors(state, "mask_token", "lm_head.", "cls_pt_layers.", "cls_pt_norm.", "cls_pt_lm_head.")
+    return copy_shared_positions(state, target)
 
 
-def shared_positions(state: State, target: Mapping[str, Tensor]) -> State:
+def copy_shared_positions(state: State, target: Mapping[str, Tensor]) -> State:
     """A table of relative positions that all blocks share, copied to each block that the encoder has one for."""
     name_of_shared = "rel_pos_bias.relative_position_bias_table"
-    result = without(state, endings=("relative_position_index",))
+    result = drop_tensors(state, endings=("relative_position_index",))
     shared = result.pop(name_of_shared, None)
     if shared is not None:
         for name in target:
@@ -114,50 +114,50 @@ def shared_positions(state: State, target: Mapping[str, Tensor]) -> State:
 
 
 def _teacher(content: Any, *heads: str) -> State:
-    return below(unwrapped(state_dict(nested(content, "teacher"))), "backbone.", beside=heads)
+    return strip_prefix(strip_ddp_prefix(require_state_dict(get_nested(content, "teacher"))), "backbone.", beside=heads)
 
 
 _BLOCK = r"^blocks\.(\d+)\."
 
 
-def dinov2(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_dinov2(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A backbone of DINOv2's code, alone or with the heads of its training; or a student that such a backbone teaches.
 
     Blocks may be in chunks, each of which counts them from the start of the network. A last norm that the encoder has
     not is one that the training did not reach. Source: facebookresearch/dinov2, ``models/vision_transformer.py``;
     valeoai/Franca, ``hub/backbones.py``; naver/unic and naver/dune, ``load_student_encoder_from_checkpoint``.
     """
-    if holds(content, "teacher"):
-        state = unwrapped(state_dict(nested(content, "teacher")))
-        state = below(state, "backbone.", beside=("dino_head.", "ibot_head."))
-    elif holds(content, "model"):
-        state = renamed(state_dict(nested(content, "model")), (r"^(module\.|_orig_mod\.)+", ""))
-        state = below(state, "encoder.", beside=("lp.", "projectors.", "teacher_norms."))
-        state = renamed(state, (r"^_orig_mod\.", ""))
+    if has_nested(content, "teacher"):
+        state = strip_ddp_prefix(require_state_dict(get_nested(content, "teacher")))
+        state = strip_prefix(state, "backbone.", beside=("dino_head.", "ibot_head."))
+    elif has_nested(content, "model"):
+        state = rename_tensors(require_state_dict(get_nested(content, "model")), (r"^(module\.|_orig_mod\.)+", ""))
+        state = strip_prefix(state, "encoder.", beside=("lp.", "projectors.", "teacher_norms."))
+        state = rename_tensors(state, (r"^_orig_mod\.", ""))
     else:
-        state = state_dict(content)
-    state = renamed(
-        without(state, "mask_token"),
+        state = require_state_dict(content)
+    state = rename_tensors(
+        drop_tensors(state, "mask_token"),
         (r"^blocks\.\d+\.(\d+)\.", r"blocks.\1."),
         (r"\.mlp\.w12\.", ".mlp.fc1."),
         (r"\.mlp\.w3\.", ".mlp.fc2."),
         (r"^register_tokens$", "reg_token"),
     )
-    return _placed(state if "norm.weight" in target else without(state, "norm."), target)
+    return _placed(state if "norm.weight" in target else drop_tensors(state, "norm."), target)
 
 
-def transformers_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_transformers_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """Vision transformers of transformers: ViT, DeiT, BEiT and its kin, DINOv2 with and without registers; and Theia's.
 
     Source: huggingface/transformers, ``modeling_vit.py``, ``modeling_data2vec_vision.py``, ``modeling_dinov2.py`` and
     ``modeling_dinov2_with_registers.py``; theaiinstitute/theia, ``models/backbones.py``.
     """
-    state = state_dict(content)
+    state = require_state_dict(content)
     if any(name.startswith("backbone.model.") for name in state):
-        state = below(state, "backbone.model.", beside=("translator.",))
-    state = renamed(state, (r"^(vit|deit|dinov2|data2vec_vision)\.(?=embeddings|encoder|layernorm|pooler)", ""))
-    state = without(state, "pooler.", "classifier.", "embeddings.mask_token")
-    state = renamed(
+        state = strip_prefix(state, "backbone.model.", beside=("translator.",))
+    state = rename_tensors(state, (r"^(vit|deit|dinov2|data2vec_vision)\.(?=embeddings|encoder|layernorm|pooler)", ""))
+    state = drop_tensors(state, "pooler.", "classifier.", "embeddings.mask_token")
+    state = rename_tensors(
         state,
         (r"^embeddings\.cls_token$", "cls_token"),
         (r"^embeddings\.register_tokens$", "reg_token"),
@@ -177,19 +177,21 @@ def transformers_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
         (_BLOCK + r"layer_scale([12])\.lambda1$", r"blocks.\1.ls\2.gamma"),
         (_BLOCK + r"lambda_([12])$", r"blocks.\1.gamma_\2"),
     )
-    return _placed(shared_positions(fused(state), target), target)
+    return _placed(copy_shared_positions(fuse_qkv(state), target), target)
 
 
-def mmpretrain_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_mmpretrain_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of MMSelfSup 1.x or MMPretrain, which is what was released.
 
     The parts that fuse the outputs of blocks during MFF's training, and the mask token, are no part of the encoder.
     Source: open-mmlab/mmpretrain, ``backbones/vision_transformer.py``, ``backbones/beit.py`` and ``selfsup``.
     """
     beside = ("neck.", "head.", "target_generator.", "teacher.", "momentum_encoder.", "data_preprocessor.")
-    state = below(unwrapped(state_dict(nested(content, "state_dict"))), "backbone.", beside=beside)
-    state = without(state, "mask_token", "proj_layers.", "proj_weights")
-    state = renamed(
+    state = strip_prefix(
+        strip_ddp_prefix(require_state_dict(get_nested(content, "state_dict"))), "backbone.", beside=beside
+    )
+    state = drop_tensors(state, "mask_token", "proj_layers.", "proj_weights")
+    state = rename_tensors(
         state,
         (r"^layers\.(\d+)\.", r"blocks.\1."),
         (_BLOCK + r"ln([12])\.", r"blocks.\1.norm\2."),
@@ -198,48 +200,50 @@ def mmpretrain_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
         (r"^ln1\.", "norm."),
         (r"^patch_embed\.projection\.", "patch_embed.proj."),
     )
-    return shared_positions(state, target)
+    return copy_shared_positions(state, target)
 
 
-def eva(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_eva(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released EVA after masked image modelling, or after its fine-tuning, whose classifier is left out.
 
     It has the names of BEiT, in half precision. Source: baaivision/EVA, ``modeling_pretrain.py`` and
     ``modeling_finetune.py`` of EVA-01.
     """
-    return without(beit(content, target=target), "head.", "decoder_")
+    return drop_tensors(convert_beit(content, target=target), "head.", "decoder_")
 
 
-def simmim_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_simmim_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of SimMIM on a vision transformer, which has the names of BEiT.
 
     Source: microsoft/SimMIM, ``models/simmim.py`` and ``models/vision_transformer.py``.
     """
-    state = below(unwrapped(state_dict(nested(content, "model"))), "encoder.", beside=("decoder.",))
-    return shared_positions(without(state, "mask_token"), target)
+    state = strip_prefix(
+        strip_ddp_prefix(require_state_dict(get_nested(content, "model"))), "encoder.", beside=("decoder.",)
+    )
+    return copy_shared_positions(drop_tensors(state, "mask_token"), target)
 
 
-def lightly_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_lightly_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A checkpoint of lightly's benchmarks, whose backbones are timm's; the teacher is evaluated where there is one.
 
     Source: lightly-ai/lightly, ``benchmarks/imagenet/vitb16`` and ``masked_vision_transformer_timm.py``.
     """
-    state = state_dict(nested(content, "state_dict"))
+    state = require_state_dict(get_nested(content, "state_dict"))
     prefix = "teacher_backbone." if any(name.startswith("teacher_backbone.") for name in state) else "backbone."
     inner = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
     if not inner:
         raise Misfit(f"found no tensor whose name starts with {prefix!r}")
-    return without(renamed(inner, (r"^vit\.", "")), "mask_token", "head.")
+    return drop_tensors(rename_tensors(inner, (r"^vit\.", "")), "mask_token", "head.")
 
 
-def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """torchvision's vision transformers, for timm's, which are the same networks.
 
     Source: torchvision, ``models/vision_transformer.py``, whose first version named the two layers of an MLP.
     """
     block = r"^encoder\.layers\.(?:encoder_)?layer_(\d+)\."
-    return renamed(
-        without(state_dict(content), "heads."),
+    return rename_tensors(
+        drop_tensors(require_state_dict(content), "heads."),
         (r"^class_token$", "cls_token"),
         (r"^encoder\.pos_embedding$", "pos_embed"),
         (r"^conv_proj\.", "patch_embed.proj."),
@@ -252,24 +256,24 @@ def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     )
 
 
-def swag(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_swag(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released vision transformer of SWAG, with its classifier or without. Source: facebookresearch/SWAG, ``models``.
 
     It is the network of torchvision with positions first in their tensor.
     """
-    state = torchvision_vit(without(state_dict(content), "head."), target=target)
+    state = convert_torchvision_vit(drop_tensors(require_state_dict(content), "head."), target=target)
     if "pos_embed" in state:
         state["pos_embed"] = state["pos_embed"].transpose(0, 1)  # (tokens, 1, width) -> (1, tokens, width)
     return state
 
 
-def mim_refiner(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_mim_refiner(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released refined encoder. Source: ml-jku/MIM-Refiner, ``hub``; BenediktAlkin/KappaModules, ``vit``.
 
     Positions are a map, without one for the class token; those of data2vec 2.0 have their norms after each branch.
     """
-    state = renamed(
-        state_dict(nested(content, "state_dict")),
+    state = rename_tensors(
+        require_state_dict(get_nested(content, "state_dict")),
         (r"^cls_tokens\.tokens$", "cls_token"),
         (r"^pos_embed\.embed$", "pos_embed"),
         (r"^embed_norm\.", "norm_pre."),
@@ -279,20 +283,20 @@ def mim_refiner(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
-def data2vec2(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_data2vec2(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released data2vec 2.0 of images, of which the student is taken; or one that was fine-tuned.
 
     The first blocks may belong to the encoder of the modality. Source: facebookresearch/fairseq,
     ``data2vec/models/data2vec2.py``, ``modalities/images.py`` and ``mae_image_classification.py``.
     """
-    model = nested(content, "model")
+    model = get_nested(content, "model")
     if isinstance(model, Mapping):
         model = {name: value for name, value in model.items() if name != "_ema"}  # the teacher, a state dict in it
-    state = state_dict(model)
+    state = require_state_dict(model)
     if any(name.startswith("model.") for name in state):
-        state = {name.removeprefix("model."): tensor for name, tensor in without(state, "head.").items()}
+        state = {name.removeprefix("model."): tensor for name, tensor in drop_tensors(state, "head.").items()}
     here = "modality_encoders.IMAGE."
-    state = without(
+    state = drop_tensors(
         state, f"{here}decoder.", f"{here}alibi", f"{here}encoder_mask", "recon_proj.", "shared_decoder.", "center"
     )
     first = rf"^{re.escape(here)}context_encoder\.blocks\.(\d+)\."
@@ -301,7 +305,7 @@ def data2vec2(content: Any, *, target: Mapping[str, Tensor]) -> State:
         re.sub(_BLOCK, lambda match: f"blocks.{int(match[1]) + n_first}.", name): tensor
         for name, tensor in state.items()
     }
-    return renamed(
+    return rename_tensors(
         state,
         (first, r"blocks.\1."),
         (rf"^{re.escape(here)}extra_tokens$", "cls_token"),
@@ -311,14 +315,14 @@ def data2vec2(content: Any, *, target: Mapping[str, Tensor]) -> State:
     )
 
 
-def aim(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_aim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released trunk of AIM or AIMv2, whose head is another file or is left out.
 
     Positions are sines and cosines that are computed for the size of the image; those of the encoder's own size are.
     Source: apple/ml-aim, ``aim/v1/torch`` and ``aim/v2/torch``.
     """
-    state = without(state_dict(content), "head.", "mask_token")
-    state = renamed(
+    state = drop_tensors(require_state_dict(content), "head.", "mask_token")
+    state = rename_tensors(
         state,
         (r"^preprocessor\.patchifier\.", "patch_embed."),
         (r"^preprocessor\.pos_embed$", "pos_embed"),
@@ -335,13 +339,15 @@ def aim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
-def radio(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_radio(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released RADIO without heads and adaptors. Source: NVlabs/RADIO, ``hubconf.py``, ``vit_patch_generator.py``.
 
     One table of positions, for 2048 pixels, is scaled to the size of the image; to the encoder's own size, here. Class
     tokens of several teachers are followed by registers; all but the first are registers of timm's network.
     """
-    whole = state_dict(nested(content, "state_dict_ema" if holds(content, "state_dict_ema") else "state_dict"))
+    whole = require_state_dict(
+        get_nested(content, "state_dict_ema" if has_nested(content, "state_dict_ema") else "state_dict")
+    )
     base = "base_model."
     state = {name.removeprefix(base): tensor for name, tensor in whole.items() if name.startswith(base)}
     made = {
@@ -365,18 +371,18 @@ def radio(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
-def sam(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_sam(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """SAM's image tower, from its own file or from one of micro-sam, with a decoder of its own or without.
 
     Source: facebookresearch/segment-anything, ``modeling``; computational-cell-analytics/micro-sam, ``util.py``.
     """
-    content = nested(content, "model_state") if holds(content, "model_state") else content
-    state = renamed(state_dict(content), (r"^sam\.", ""))
-    tower = below(state, "image_encoder.", beside=("prompt_encoder.", "mask_decoder."))
-    return renamed(tower, (r"\.mlp\.lin([12])\.", r".mlp.fc\1."))
+    content = get_nested(content, "model_state") if has_nested(content, "model_state") else content
+    state = rename_tensors(require_state_dict(content), (r"^sam\.", ""))
+    tower = strip_prefix(state, "image_encoder.", beside=("prompt_encoder.", "mask_decoder."))
+    return rename_tensors(tower, (r"\.mlp\.lin([12])\.", r".mlp.fc\1."))
 
 
-def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of V-JEPA, which is what was released; the target encoder is what is probed.
 
     Of V-JEPA 2.1, whose students have an average over time in its place, the parts for videos are left out. It turns
@@ -384,8 +390,8 @@ def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     Source: facebookresearch/jepa, ``evals/image_classification_frozen/eval.py`` and ``MultiMaskWrapper``;
     facebookresearch/vjepa2, ``src/hub/backbones.py`` and ``app/vjepa_2_1/models``.
     """
-    key = "ema_encoder" if holds(content, "ema_encoder") else "target_encoder"
-    state = renamed(state_dict(nested(content, key)), (r"^module\.", ""), (r"^backbone\.", ""))
+    key = "ema_encoder" if has_nested(content, "ema_encoder") else "target_encoder"
+    state = rename_tensors(require_state_dict(get_nested(content, key)), (r"^module\.", ""), (r"^backbone\.", ""))
     if "img_mod_embed" not in state:
         return state
     frame = ("patch_embed_img.proj.weight", "patch_embed_img.proj.bias")
@@ -397,38 +403,38 @@ def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
         if ".attn.qkv." in name and len(tensor) % (3 * 64) == 0:
             heads = tensor.reshape(3, -1, 64, *tensor.shape[1:])  # of queries, keys and values
             state[name] = torch.cat((heads[:2, :, apart], heads[2:])).flatten(0, 2)
-    state = renamed(without(state, "patch_embed.", "video_mod_embed"), (r"^norms_block\.3\.", "norm."))
-    return without(state, "norms_block.") | {
+    state = rename_tensors(drop_tensors(state, "patch_embed.", "video_mod_embed"), (r"^norms_block\.3\.", "norm."))
+    return drop_tensors(state, "norms_block.") | {
         "patch_embed.proj.weight": kernel.squeeze(2),  # (width, 3, 1 frame, px, px)
         "patch_embed.proj.bias": bias + mark.flatten(),
     }
 
 
-def pixio(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_pixio(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released Pixio, of whose eight class tokens seven are timm's registers.
 
     Source: facebookresearch/pixio, ``pixio/pixio.py``.
     """
-    state = state_dict(content)
+    state = require_state_dict(content)
     tokens = state.get("cls_token")
     if tokens is None or tokens.ndim != 3:
         raise Misfit("'cls_token' is missing or no row of tokens")
     return state | {"cls_token": tokens[:, :1], "reg_token": tokens[:, 1:]}
 
 
-def capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released CAPI, whose predictor and clusters are left out. Source: facebookresearch/capi, ``model.py``.
 
     The rates of its rotary positions are stored with every block, and were not trained; others than CAPI's are refused.
     """
-    whole = state_dict(content)
+    whole = require_state_dict(content)
     inner = {name.removeprefix("backbone."): tensor for name, tensor in whole.items() if name.startswith("backbone.")}
-    state = without(inner or whole, "decoder.", "mask_token")
+    state = drop_tensors(inner or whole, "decoder.", "mask_token")
     for name in [name for name in state if name.endswith(".rope.freqs")]:
         rates = state.pop(name)
-        if rates.ndim != 2 or not torch.allclose(rates.float(), turns(rates.shape[-1]), rtol=1e-2):
+        if rates.ndim != 2 or not torch.allclose(rates.float(), compute_rotations(rates.shape[-1]), rtol=1e-2):
             raise Misfit(f"{name!r} has other rates than CAPI's rotary positions")
-    state = renamed(
+    state = rename_tensors(
         state,
         (r"^registers$", "reg_token"),
         (r"^patch_embed\.", "patch_embed.proj."),
@@ -440,7 +446,7 @@ def capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
     )
     if "reg_token" in state and state["reg_token"].ndim == 2:
         state["reg_token"] = state["reg_token"][None]
-    return fused(state)
+    return fuse_qkv(state)
 
 
 def _waves(*, n: int, width: int) -> Tensor:
@@ -467,45 +473,49 @@ def _placed(state: State, target: Mapping[str, Tensor]) -> State:
     return result
 
 
-def simmim(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_simmim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint, whose decoder is a convolution. Source: microsoft/SimMIM, ``models/simmim.py``."""
-    state = below(unwrapped(state_dict(nested(content, "model"))), "encoder.", beside=("decoder.",))
-    return original_swin(without(state, "mask_token"))
+    state = strip_prefix(
+        strip_ddp_prefix(require_state_dict(get_nested(content, "model"))), "encoder.", beside=("decoder.",)
+    )
+    return rename_original_swin(drop_tensors(state, "mask_token"))
 
 
-def moby(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_moby(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint, of a Swin or a DeiT; the online encoder is what is evaluated.
 
     Source: SwinTransformer/Transformer-SSL, ``models/moby.py`` and ``moby_main.py``.
     """
     heads = ("encoder_k.", "projector.", "projector_k.", "predictor.", "queue")
-    return original_swin(below(unwrapped(state_dict(nested(content, "model"))), "encoder.", beside=heads))
+    return rename_original_swin(
+        strip_prefix(strip_ddp_prefix(require_state_dict(get_nested(content, "model"))), "encoder.", beside=heads)
+    )
 
 
-def esvit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_esvit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint; the teacher is what is evaluated. A ResNet-50 is wrapped twice, a Swin is not.
 
     Source: microsoft/esvit, ``main_esvit.py`` and ``MultiCropWrapper`` in ``utils.py``.
     """
-    state = without(unwrapped(state_dict(nested(content, "teacher"))), "head.", "head_dense.")
+    state = drop_tensors(strip_ddp_prefix(require_state_dict(get_nested(content, "teacher"))), "head.", "head_dense.")
     if any(name.startswith("backbone.") for name in state):
-        return below(state, "backbone.backbone.")
-    return original_swin(state)
+        return strip_prefix(state, "backbone.backbone.")
+    return rename_original_swin(state)
 
 
-def ibot_swin(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_ibot_swin(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """As iBOT's other files. Source: bytedance/ibot, ``models/swin_transformer.py``."""
-    return original_swin(ibot(content, target=target))
+    return rename_original_swin(convert_ibot(content, target=target))
 
 
-def ctranspath(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_ctranspath(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The released file. Source: Xiyue-Wang/TransPath, ``get_features_CTransPath.py``, for an early timm."""
-    return original_swin(unwrapped(state_dict(nested(content, "model"))))
+    return rename_original_swin(strip_ddp_prefix(require_state_dict(get_nested(content, "model"))))
 
 
-def original_swin(state: State) -> State:
+def rename_original_swin(state: State) -> State:
     """timm's names for those of the original Swin, without a classifier."""
-    state = without(state, "head.", "fc.", endings=("position_index", "attn_mask"))
+    state = drop_tensors(state, "head.", "fc.", endings=("position_index", "attn_mask"))
     merges = sorted({name.split(".")[1] for name in state if ".downsample." in name})
     if merges and "0" not in merges:
         raise Misfit(f"found 'layers.{merges[0]}.downsample' without 'layers.0.downsample', expected an original Swin")
@@ -519,23 +529,25 @@ def _next_stage(name: str) -> str:
     return ".".join(parts)
 
 
-def satlas(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def convert_satlas(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released model: a backbone of torchvision, wrapped once or more, beside a feature pyramid and heads of tasks.
 
     Source: allenai/satlaspretrain_models, ``adjust_state_dict_prefix`` in ``utils.py`` and ``models/backbones.py``.
     """
-    state = below(unwrapped(state_dict(content)), "backbone.", beside=("intermediates.", "heads.", "head."))
+    state = strip_prefix(
+        strip_ddp_prefix(require_state_dict(content)), "backbone.", beside=("intermediates.", "heads.", "head.")
+    )
     while any(name.startswith("backbone.") for name in state):
-        state = below(state, "backbone.")
+        state = strip_prefix(state, "backbone.")
     if any(name.startswith("resnet.") for name in state):
-        state = below(state, "resnet.")
-    return without(state, "fc.", "head.", "norm.")
+        state = strip_prefix(state, "resnet.")
+    return drop_tensors(state, "fc.", "head.", "norm.")
 
 
-def mmpretrain_swin(state: State) -> State:
+def rename_mmpretrain_swin(state: State) -> State:
     """timm's names for OpenMMLab's Swin, which gathers the four patches of a merge in another order; or its MixMIM."""
-    state = renamed(
-        without(state, "mask_token", endings=("position_index",)),
+    state = rename_tensors(
+        drop_tensors(state, "mask_token", endings=("position_index",)),
         (r"^stages\.", "layers."),
         (r"^patch_embed\.projection\.", "patch_embed.proj."),
         (r"^absolute_pos_embed$", "patch_embed.norm.positions"),
@@ -560,9 +572,19 @@ def _patch_first(tensor: Tensor) -> Tensor:
 
 
 LAYOUTS: dict[str, Layout] = {
-    **layouts(dino, ibot, mugs, mae, msn, ijepa, beit),
-    **layouts(dinov2, transformers_vit, mmpretrain_vit, simmim_vit, lightly_vit),
-    **layouts(torchvision_vit, swag, mim_refiner, data2vec2, vjepa, pixio, sam),
-    **layouts(simmim, moby, esvit, ibot_swin, ctranspath, satlas),
-    **layouts(eva, aim, radio, capi, half=True),
+    **build_layouts(convert_dino, convert_ibot, convert_mugs, convert_mae, convert_msn, convert_ijepa, convert_beit),
+    **build_layouts(
+        convert_dinov2, convert_transformers_vit, convert_mmpretrain_vit, convert_simmim_vit, convert_lightly_vit
+    ),
+    **build_layouts(
+        convert_torchvision_vit,
+        convert_swag,
+        convert_mim_refiner,
+        convert_data2vec2,
+        convert_vjepa,
+        convert_pixio,
+        convert_sam,
+    ),
+    **build_layouts(convert_simmim, convert_moby, convert_esvit, convert_ibot_swin, convert_ctranspath, convert_satlas),
+    **build_layouts(convert_eva, convert_aim, convert_radio, convert_capi, half=True),
 }

@@ -1,14 +1,14 @@
 """Finds the encoder in a user's checkpoint, whatever training script, library or wrapper has saved it.
 
-A file is searched for state dicts: in dictionaries in dictionaries (``model``, ``state_dict``, ``teacher``), behind
-prefixes of modules (``model.backbone.``), and behind what DistributedDataParallel, FSDP, ``torch.compile`` and
+A file is searched for state dicts: in dictionaries in dictionaries (``model``, ``require_state_dict``, ``teacher``),
+behind prefixes of modules (``model.backbone.``), and behind what DistributedDataParallel, FSDP, ``torch.compile`` and
 Lightning put before names. Whatever has the encoder's names and shapes, through the layout that was asked for or
 through one of the libraries', is a candidate; where there is none, through any other layout, unless two of them read
 the same part differently. One candidate is taken; of several:
 
 1. the one that ``checkpoint_key`` names;
 2. the average of the training (``state_dict_ema`` of timm, ``model_ema`` of DeiT and those that follow it), as timm's
-   tools do; of Lightning's WeightAveraging ``state_dict``, which is the average, not ``current_model_state``;
+   tools do; of Lightning's WeightAveraging ``require_state_dict``, which is the average, not ``current_model_state``;
 3. of student and teacher the one that the method's authors publish: the teacher of DINO, iBOT, Mugs and MSN, the
    student (online or query encoder) of BYOL and MoCo;
 4. the one that the layout itself takes.
@@ -32,10 +32,10 @@ from typing import Any, Literal, TypeAlias
 from torch import Tensor
 
 from ...weights.parts import JOIN_ZERO
-from ...weights.pickles import GATHER_FSDP, Inert
-from ...weights.store import Reading
+from ...weights.pickles import GATHER_FSDP, InertObject
+from ...weights.store import FileReading
 from ..encoder import ERRORS
-from .steps import Layout, Misfit, State, fingerprint, state_dict
+from .steps import Layout, Misfit, State, hash_tensor, require_state_dict
 
 Role: TypeAlias = Literal["teacher", "student", ""]
 Path: TypeAlias = tuple[str, ...]
@@ -72,13 +72,13 @@ _MOST_NESTED = 6
 _MOST_NAMED = 3
 
 
-def published_role(objective: object) -> Role:
+def find_published_role(objective: object) -> Role:
     """Which of a method's two networks its authors publish; empty if it has one, or is not known."""
     return _PUBLISHED.get(objective, "") if isinstance(objective, str) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Candidate:
+class StateCandidate:
     """Tensors of a file that have the encoder's names and shapes."""
 
     state: State
@@ -105,7 +105,7 @@ class Candidate:
         return key in (self.key, self.prefix, self.prefix.removesuffix("."), *self.path, *self.prefix.split("."))
 
 
-class Undecided(Misfit):
+class AmbiguousMisfit(Misfit):
     """Something in a file fits, and which is meant, or what lies beside it, is unclear: what it "holds" or "has"."""
 
 
@@ -118,7 +118,7 @@ def find_encoder(
     is_only: bool = False,
     checkpoint_key: str = "",
     role: Role = "",
-) -> tuple[Candidate, Reading]:
+) -> tuple[StateCandidate, FileReading]:
     """The encoder in a user's file, by names and shapes alone, and how it was read.
 
     ``contents`` are those of the file and its companions; ``target`` has the encoder's tensors by the names that
@@ -128,7 +128,7 @@ def find_encoder(
     Misfit, which names the closest layout, if nothing fits; Undecided, with the way to choose, if several candidates do
     and no rule decides.
     """
-    file = _File(contents, target)
+    file = _FileSearch(contents, target)
     fitting = file.candidates({name: layouts[name] for name in wanted}, checkpoint_key)
     is_found = not fitting and not is_only
     if is_found:
@@ -138,15 +138,17 @@ def find_encoder(
         for path, state in file.sources.items():
             n_empty = sum(not tensor.numel() for tensor in state.values())
             if 2 * n_empty > len(state):
-                raise Undecided(f"has {n_empty} empty tensors {_where(path)}as ZeRO-3 of DeepSpeed leaves: {JOIN_ZERO}")
+                raise AmbiguousMisfit(
+                    f"has {n_empty} empty tensors {_where(path)}as ZeRO-3 of DeepSpeed leaves: {JOIN_ZERO}"
+                )
             if any(name.rpartition(".")[2] in ("_flat_param", "flat_param") for name in state):
-                raise Undecided(f"has flat parameters {_where(path)}as FSDP keeps of one process: {GATHER_FSDP}")
+                raise AmbiguousMisfit(f"has flat parameters {_where(path)}as FSDP keeps of one process: {GATHER_FSDP}")
         raise Misfit(file.closest(layouts, wanted))
     if checkpoint_key:
         meant = [candidate for candidate in fitting if candidate.is_meant_by(checkpoint_key)]
         if not meant:
             known = " or ".join(sorted(repr(candidate.key) for candidate in fitting))
-            raise Undecided(f"has nothing that fits at {checkpoint_key!r}, expected {known} (checkpoint_key)")
+            raise AmbiguousMisfit(f"has nothing that fits at {checkpoint_key!r}, expected {known} (checkpoint_key)")
     else:
         meant = fitting
     steps = {step for candidate in meant for step in (*candidate.path, *candidate.prefix.split("."))}
@@ -154,7 +156,7 @@ def find_encoder(
         role = "student"  # whatever the method of the card
     taken, reason = _chosen(meant, role)
     if role and taken.role not in ("", role) and not checkpoint_key:
-        raise Undecided(
+        raise AmbiguousMisfit(
             f"has an encoder that fits at {taken.key!r}, the {taken.role}, but the method publishes its {role}; to "
             f"take it all the same, say checkpoint_key={taken.key!r} (--checkpoint-key)"
         )
@@ -162,12 +164,12 @@ def find_encoder(
     beside = [] if is_named else file.strangers(taken, fitting)
     if beside:
         listed = ", ".join(map(repr, beside[:_MOST_NAMED]))
-        raise Undecided(
+        raise AmbiguousMisfit(
             f"has an encoder that fits at {taken.key!r}, but beside it {listed}, which is left over; if that is no "
             f"part of the encoder, say checkpoint_key={taken.key!r} (--checkpoint-key)"
         )
     others = tuple(candidate.key for candidate in fitting if candidate is not taken)
-    reading = Reading(
+    reading = FileReading(
         layout=taken.layout,
         is_found=is_found,
         checkpoint_key=taken.key,
@@ -179,27 +181,27 @@ def find_encoder(
     return taken, reading
 
 
-def fits(content: Any, target: Mapping[str, Tensor], *, layouts: Mapping[str, Layout]) -> bool:
+def has_fitting_layout(content: Any, target: Mapping[str, Tensor], *, layouts: Mapping[str, Layout]) -> bool:
     """True if a file, without any companion, has the encoder's names and shapes through one of these layouts."""
-    return bool(_File([content], target).candidates(layouts, ""))
+    return bool(_FileSearch([content], target).candidates(layouts, ""))
 
 
 def _where(path: Path) -> str:
     return f"at {'/'.join(path)!r}, " if path else ""
 
 
-def _require_one_layout(candidates: Sequence[Candidate]) -> None:
+def _require_one_layout(candidates: Sequence[StateCandidate]) -> None:
     """Refuses layouts that make different tensors of the same part of a file; of names alone nothing says which."""
     for key in dict.fromkeys(candidate.key for candidate in candidates):
         names = list(dict.fromkeys(candidate.layout for candidate in candidates if candidate.key == key))
         if len(names) > 1:
-            raise Undecided(
+            raise AmbiguousMisfit(
                 f"fits{f' at {key!r}' if key else ''} as a file of the layouts {' and '.join(map(repr, names))}, which "
                 f"read it differently; say which: layout={names[0]!r} (--layout)"
             )
 
 
-def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str]:
+def _chosen(candidates: Sequence[StateCandidate], role: Role) -> tuple[StateCandidate, str]:
     """The candidate that the rules take, and the rule."""
     left, reason = list(candidates), ""
     if len(left) > 1:
@@ -225,7 +227,7 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
     if len(left) > 1:
         keys = [candidate.key for candidate in left]
         listed = " and ".join(map(repr, keys))
-        raise Undecided(
+        raise AmbiguousMisfit(
             f"holds {len(left)} encoders that fit, at {listed}, and nothing says which is meant; choose with "
             f"checkpoint_key={keys[0]!r} (--checkpoint-key)"
         )
@@ -233,7 +235,7 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _LayoutAttempt:
     """What a layout makes of a file or of a part of it."""
 
     layout: str
@@ -242,7 +244,7 @@ class _Attempt:
     prefix: str
 
 
-class _File:
+class _FileSearch:
     """A file that is searched."""
 
     def __init__(self, contents: Sequence[Any], target: Mapping[str, Tensor]) -> None:
@@ -257,9 +259,9 @@ class _File:
                 if tensor.numel():
                     self.places.setdefault(tensor.data_ptr(), []).append((path, name))
 
-    def candidates(self, layouts: Mapping[str, Layout], key: str) -> list[Candidate]:
+    def candidates(self, layouts: Mapping[str, Layout], key: str) -> list[StateCandidate]:
         """What fits through any of these layouts; the same tensors once, through the first one."""
-        distinct: dict[tuple[object, ...], Candidate] = {}
+        distinct: dict[tuple[object, ...], StateCandidate] = {}
         for attempt in self._attempts(layouts):
             if not _differences(attempt.state, self.target):
                 same = tuple(self._place(attempt.state.get(name)) for name in self.target)
@@ -268,7 +270,7 @@ class _File:
                     distinct[same] = candidate
         return list(distinct.values())
 
-    def strangers(self, candidate: Candidate, fitting: Sequence[Candidate]) -> list[str]:
+    def strangers(self, candidate: StateCandidate, fitting: Sequence[StateCandidate]) -> list[str]:
         """What lies beside a candidate and is neither another one nor what methods are known to have there."""
         if candidate.is_whole or not candidate.prefix:  # the layout declares what it drops
             return []
@@ -282,7 +284,7 @@ class _File:
 
     def closest(self, layouts: Mapping[str, Layout], wanted: Sequence[str]) -> str:
         """How the file differs from what would fit."""
-        best: tuple[tuple[int, bool], _Attempt, list[str]] | None = None
+        best: tuple[tuple[int, bool], _LayoutAttempt, list[str]] | None = None
         order = [*wanted, *(name for name in layouts if name not in wanted)]
         for attempt in self._attempts({name: layouts[name] for name in order}, share=8):
             differences = _differences(attempt.state, self.target)
@@ -307,7 +309,7 @@ class _File:
 
     def _contents(self) -> str:
         if not isinstance(self.content, Mapping):
-            kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
+            kind = self.content.name if isinstance(self.content, InertObject) else type(self.content).__name__
             return f"found {kind!r}, expected tensors by name; save them: torch.save(module.state_dict(), FILE)"
         path, state = max(self.sources.items(), key=lambda item: len(item[1]), default=((), self.content))
         names = ", ".join(repr(str(name)[:60]) for name in list(state)[:_MOST_NAMED])
@@ -318,7 +320,7 @@ class _File:
         jax = f" and are {hint}" if any("/" in name for name in state) else ""
         return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}{jax}"
 
-    def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
+    def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_LayoutAttempt]:
         """What these layouts make of the file, and of all parts that have one in ``share`` of the tensors needed."""
         for name, layout in layouts.items():
             if layout.n_companions not in (0, len(self.companions)):
@@ -326,7 +328,7 @@ class _File:
             companions = self.companions[: layout.n_companions]
             state = self._applied(layout, self.content, companions)
             if state is not None:
-                yield _Attempt(name, state, path=None, prefix="")
+                yield _LayoutAttempt(name, state, path=None, prefix="")
             for path, source in self.sources.items():
                 # of an encoder of several files, the one that is searched may hold a few tensors
                 for prefix in self._prefixes(source, len(self.target) if layout.n_companions else share):
@@ -337,7 +339,7 @@ class _File:
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)
                         if state is not None:
-                            yield _Attempt(name, state, path=path, prefix=prefix)
+                            yield _LayoutAttempt(name, state, path=path, prefix=prefix)
 
     def _applied(self, layout: Layout, content: Any, companions: Sequence[Any]) -> State | None:
         try:
@@ -346,7 +348,7 @@ class _File:
             return None
         return state if any(name in self.target for name in state) else None
 
-    def _candidate(self, attempt: _Attempt) -> Candidate:
+    def _candidate(self, attempt: _LayoutAttempt) -> StateCandidate:
         """An attempt, and from where in the file its tensors are."""
         used = [place for tensor in attempt.state.values() for place in self.places.get(tensor.data_ptr(), ())]
         path = attempt.path
@@ -355,7 +357,7 @@ class _File:
             path = votes.most_common(1)[0][0] if votes else ()
         names = {name for where, name in used if where == path}
         source = self.sources.get(path, {})
-        return Candidate(
+        return StateCandidate(
             state=attempt.state,
             layout=attempt.layout,
             path=path,
@@ -378,7 +380,7 @@ class _File:
         """Where in the file a tensor is; of one that the layout has computed a hash of its numbers."""
         if tensor is None or not tensor.numel():
             return None
-        return tensor.data_ptr() if tensor.data_ptr() in self.places else fingerprint(tensor)
+        return tensor.data_ptr() if tensor.data_ptr() in self.places else hash_tensor(tensor)
 
 
 def _differences(state: State, target: Mapping[str, Tensor]) -> list[str]:
@@ -398,7 +400,7 @@ def find_state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, Stat
     if not isinstance(content, Mapping) or len(path) > _MOST_NESTED:
         return
     if content and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()):
-        yield path, state_dict(content)
+        yield path, require_state_dict(content)
         return
     for key, value in content.items():
         if isinstance(key, str):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...optional import lazy
+from ...optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from ..bootstrap import Drawn as Drawn
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .report import learning_curves as learning_curves
     from .training import Training as Training
 else:
-    __getattr__, __dir__, __all__ = lazy(
+    __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
             "calibration": [

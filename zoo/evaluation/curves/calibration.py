@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...errors import DataError
-from ...optional import requires_extra
-from ..arrays import finite_numbers, numbers, position
+from ...optional import require_extra
+from ..arrays import check_finite_numbers, check_numbers, format_position
 
-with requires_extra("evaluate", needed_for="A learning curve"):
+with require_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     >>> calibrated_risk([90.0, 40.0, 15.0, 10.0], blind=90.0, maximal=15.0)
     array([ 1.        ,  0.33333333,  0.        , -0.06666667])
     """
-    risks = finite_numbers(risk, name="The risk")
-    blinds = finite_numbers(blind, name="The risk of the blind guess")
-    maxima = finite_numbers(maximal, name="The risk of maximal supervision")
+    risks = check_finite_numbers(risk, name="The risk")
+    blinds = check_finite_numbers(blind, name="The risk of the blind guess")
+    maxima = check_finite_numbers(maximal, name="The risk of maximal supervision")
     try:
         risks, blinds, maxima = np.broadcast_arrays(risks, blinds, maxima)
     except ValueError as error:
@@ -75,14 +75,18 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     wrong = np.argwhere(maxima >= blinds)
     if len(wrong):
         where = tuple(int(each) for each in wrong[0])
-        raise DataError(no_scale(blind=float(blinds[where]), maximal=float(maxima[where]), where=position(where)))
+        raise DataError(
+            describe_missing_scale(
+                blind=float(blinds[where]), maximal=float(maxima[where]), where=format_position(where)
+            )
+        )
     return np.asarray((risks - maxima) / (blinds - maxima))
 
 
-def calibrated_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
+def calibrate_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
     """:func:`calibrated_risk` of bootstrap draws, (n_draws,) each; NaN for a draw without a scale, or with a NaN.
 
-    >>> calibrated_risk_draws([5.0, 5.0], blind=[9.0, 4.0], maximal=[1.0, 4.0])
+    >>> calibrate_risk_draws([5.0, 5.0], blind=[9.0, 4.0], maximal=[1.0, 4.0])
     array([0.5, nan])
     """
     risks, blinds, maxima = (np.asarray(each, dtype=np.float64) for each in (risk, blind, maximal))
@@ -92,7 +96,7 @@ def calibrated_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLi
     return np.asarray(np.where(np.isfinite(quotients), quotients, np.nan))
 
 
-def no_scale(*, blind: float, maximal: float, where: str = "") -> str:
+def describe_missing_scale(*, blind: float, maximal: float, where: str = "") -> str:
     """Message where maximal supervision is no better than the blind guess."""
     return (
         f"Maximal supervision has a risk of {maximal:.6g} and the blind guess one of {blind:.6g}{where}; expected "
@@ -141,8 +145,8 @@ def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike)
     >>> cumulative_improvement([0.45, 0.25, 0.05], [0.9, 0.5, 0.1])  # half the risk of scratch in every regime
     Improvement(value=0.5, from_scratch=0.9, to_scratch=0.1, n_regimes=3)
     """
-    y = finite_numbers(calibrated, name="The calibrated risk", n_axes=1)
-    x = finite_numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=1)
+    y = check_finite_numbers(calibrated, name="The calibrated risk", n_axes=1)
+    x = check_finite_numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=1)
     if y.shape != x.shape:
         raise DataError(
             f"The calibrated risk has the shape {y.shape} and that of scratch {x.shape}; expected the same regimes of "
@@ -167,16 +171,16 @@ def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike)
     return Improvement(value=value, from_scratch=float(x[0]), to_scratch=max(float(x[-1]), 0.0), n_regimes=len(x))
 
 
-def cumulative_improvements(calibrated: ArrayLike, calibrated_scratch: ArrayLike) -> Floats:
+def compute_improvements(calibrated: ArrayLike, calibrated_scratch: ArrayLike) -> Floats:
     """:func:`cumulative_improvement` of every row of two tables (n_draws, n_regimes), as of bootstrap draws.
 
     NaN for a draw that :func:`cumulative_improvement` would refuse, or that holds a NaN.
 
-    >>> cumulative_improvements([[0.4, 0.0], [0.4, 0.3]], [[0.8, 0.0], [0.2, 0.3]])
+    >>> compute_improvements([[0.4, 0.0], [0.4, 0.3]], [[0.8, 0.0], [0.2, 0.3]])
     array([0.5, nan])
     """
-    y = numbers(calibrated, name="The calibrated risk", n_axes=2)
-    x = numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=2)
+    y = check_numbers(calibrated, name="The calibrated risk", n_axes=2)
+    x = check_numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=2)
     improvements = np.full(len(x), np.nan)
     if x.shape[1] >= 2:
         usable = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1) & (x[:, 0] > 0) & (x[:, -1] < x[:, 0])
@@ -246,9 +250,9 @@ def labels_saved(
     >>> round(saved.scratch_n[0]), saved.scratch_n[1:], saved.bound, saved.limit[2], saved.share_saved[1]
     (800, (1600.0, None), ('=', '=', '>'), 1600.0, 0.75)
     """
-    labels = finite_numbers(n, name="The number of labels", n_axes=1)
-    risks = finite_numbers(risk, name="The risk", n_axes=1)
-    scratch = finite_numbers(risk_scratch, name="The risk of scratch", n_axes=1)
+    labels = check_finite_numbers(n, name="The number of labels", n_axes=1)
+    risks = check_finite_numbers(risk, name="The risk", n_axes=1)
+    scratch = check_finite_numbers(risk_scratch, name="The risk of scratch", n_axes=1)
     if not len(labels) == len(risks) == len(scratch) > 0:
         raise DataError(
             f"There are {len(labels)} numbers of labels, {len(risks)} risks and {len(scratch)} risks of scratch; "
@@ -260,7 +264,7 @@ def labels_saved(
     if (path_n < 1).any() or (path_n != np.round(path_n)).any() or (np.diff(path_n) <= 0).any():
         shown = ", ".join(f"{each:g}" for each in path_n)
         raise DataError(f"The numbers of labels are {shown}; expected whole numbers from 1 on, each above the last.")
-    needed = labels_of_scratch(path_n, risks, np.broadcast_to(path, (len(risks), len(path))))
+    needed = interpolate_scratch_labels(path_n, risks, np.broadcast_to(path, (len(risks), len(path))))
     bounds: list[Bound] = [">" if each == np.inf else "=" if each else "<" for each in needed]
     limits = [float(each) for each in np.where(needed == 0, path_n[0], np.minimum(needed, path_n[-1]))]
     return LabelsSaved(
@@ -272,13 +276,13 @@ def labels_saved(
     )
 
 
-def labels_of_scratch(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) -> Floats:
+def interpolate_scratch_labels(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) -> Floats:
     """Labels with which scratch has a risk, in every bootstrap draw; 0 and infinity for fewer and more than in ``n``.
 
     ``n`` (n_points,) are the labels of scratch, rising; ``risk`` (n_draws,) is to be reached by ``risk_scratch``
     (n_draws, n_points), row by row. NaN for a draw that holds a NaN.
 
-    >>> labels_of_scratch([100, 400], risk=[30.0, 50.0, 10.0], risk_scratch=[[40.0, 20.0]] * 3)
+    >>> interpolate_scratch_labels([100, 400], risk=[30.0, 50.0, 10.0], risk_scratch=[[40.0, 20.0]] * 3)
     array([200.,   0.,  inf])
     """
     labels, wanted, path = (np.asarray(each, dtype=np.float64) for each in (n, risk, risk_scratch))
@@ -378,7 +382,7 @@ def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> F
     for rows in _blocks(values):
         known = mask[:, rows].reshape(n, -1).T  # (n_pixels, n)
         block = values[:, :, rows].reshape(n, 3, -1).transpose(2, 0, 1)  # (n_pixels, n, 3)
-        best, angles = directions_of_least_angle(_units(block, known), known)
+        best, angles = find_least_angle_directions(_units(block, known), known)
         varies |= bool((angles > _NO_ANGLE_RAD).any())
         directions[rows] = best.reshape(-1, width, 3)
     if not varies:
@@ -389,7 +393,7 @@ def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> F
         image, row, column = where[np.linspace(0, len(where) - 1, min(len(where), _MOST_POOLED)).astype(np.int64)].T
         pooled = values[image, :, row, column][None]  # (1, n_pooled, 3)
         all_valid = np.ones(pooled.shape[:2], dtype=bool)
-        directions[never] = directions_of_least_angle(_units(pooled, all_valid), all_valid)[0][0]
+        directions[never] = find_least_angle_directions(_units(pooled, all_valid), all_valid)[0][0]
     return np.ascontiguousarray(directions.transpose(2, 0, 1))
 
 
@@ -447,7 +451,7 @@ _SAME_RAD = 1e-9  # directions closer than that are one
 _MOST_ANGLES = 2_000_000  # in memory at once
 
 
-def directions_of_least_angle(units: Floats, valid: Mask) -> tuple[Floats, Floats]:
+def find_least_angle_directions(units: Floats, valid: Mask) -> tuple[Floats, Floats]:
     """The direction with the least mean angle to the valid ones, of every place: their median on the sphere.
 
     Of unit vectors (n_places, n, 3) and whether they count, (n_places, n), gives unit vectors (n_places, 3), arbitrary

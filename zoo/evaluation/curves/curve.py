@@ -15,14 +15,14 @@ from ..bootstrap import (
     MOST_LOST,
     Drawn,
     Interval,
-    calibrated_draws,
-    improvement_draws,
-    interval_of,
-    n_lost,
-    relative_draws,
-    scratch_ends,
+    calibrate_draws,
+    compute_drawn_interval,
+    compute_improvement_draws,
+    compute_relative_draws,
+    compute_scratch_interval,
+    count_lost_draws,
 )
-from .calibration import NEAR_BLIND, NEAR_MAXIMAL, Bound, labels_saved, no_scale
+from .calibration import NEAR_BLIND, NEAR_MAXIMAL, Bound, describe_missing_scale, labels_saved
 
 _ENOUGH_SEEDS = 3
 
@@ -143,9 +143,13 @@ def calibrated_curve(
     if len(sizes) > 1:
         raise DataError(f"The draws of the risks have the shapes {sizes}; expected as many of each, shape (n_draws,).")
     if maximal.value >= blind.value:
-        raise DataError(no_scale(blind=blind.value, maximal=maximal.value, where=f" ({metric} on {dataset})"))
-    y, x = (calibrated_draws(some, blind=blind, maximal=maximal) for some in (risks, scratch))
-    relative = [relative_draws(encoder_risk, scratch_risk) for encoder_risk, scratch_risk in zip(y, x, strict=True)]
+        raise DataError(
+            describe_missing_scale(blind=blind.value, maximal=maximal.value, where=f" ({metric} on {dataset})")
+        )
+    y, x = (calibrate_draws(some, blind=blind, maximal=maximal) for some in (risks, scratch))
+    relative = [
+        compute_relative_draws(encoder_risk, scratch_risk) for encoder_risk, scratch_risk in zip(y, x, strict=True)
+    ]
     n = [n_actual for _, n_actual in regimes]
     end = (maximal_n, maximal.value) if maximal_n is not None and maximal_n > n[-1] else None  # one more of scratch
     saved = labels_saved(n, [each.value for each in risks], [each.value for each in scratch], maximal=end)
@@ -153,16 +157,16 @@ def calibrated_curve(
     points = []
     for i, risk in enumerate(risks):
         share = relative[i]
-        low, high = scratch_ends(path_n, risk, path)
+        low, high = compute_scratch_interval(path_n, risk, path)
         point = CurvePoint(
             n_requested=int(regimes[i][0]),
             n_actual=int(n[i]),
             n_seeds=int(n_seeds[i]),
-            risk=interval_of(risk),
-            risk_scratch=interval_of(scratch[i]),
-            calibrated=interval_of(y[i]),
-            calibrated_scratch=interval_of(x[i]),
-            relative_improvement=None if share is None else interval_of(share),
+            risk=compute_drawn_interval(risk),
+            risk_scratch=compute_drawn_interval(scratch[i]),
+            calibrated=compute_drawn_interval(y[i]),
+            calibrated_scratch=compute_drawn_interval(x[i]),
+            relative_improvement=None if share is None else compute_drawn_interval(share),
             scratch_n=saved.scratch_n[i],
             scratch_bound=saved.bound[i],
             scratch_limit=saved.limit[i],
@@ -171,8 +175,8 @@ def calibrated_curve(
             share_saved=saved.share_saved[i],
         )
         points.append(point)
-    over, improved, reason = improvement_draws(y, x)
-    improvement = None if improved is None else interval_of(improved)
+    over, improved, reason = compute_improvement_draws(y, x)
+    improvement = None if improved is None else compute_drawn_interval(improved)
     notes = [
         *_on_values(points, frozen=frozen, maximal_n=maximal_n),
         *_on_improvement(improvement, reason, points),
@@ -186,8 +190,8 @@ def calibrated_curve(
         dataset=dataset,
         protocol=protocol,
         frozen=frozen,
-        blind=interval_of(blind),
-        maximal=interval_of(maximal),
+        blind=compute_drawn_interval(blind),
+        maximal=compute_drawn_interval(maximal),
         points=tuple(points),
         improvement=improvement,
         improvement_range=None if over is None else (over.from_scratch, over.to_scratch),
@@ -255,18 +259,18 @@ def _on_uncertainty(
         yield f"{_at(few)} there {runs}: {known} is known of the spread over seeds; use {_ENOUGH_SEEDS} or more."
     if not all(len(each.draws) for each in calibrated):
         yield "The uncertainty of some risks is unknown, so that some calibrated risks have no interval."
-    everywhere = max(map(n_lost, calibrated))  # alike in all, for it lies with the controls
+    everywhere = max(map(count_lost_draws, calibrated))  # alike in all, for it lies with the controls
     for what, draws, reason in (
         ("calibrated risks", calibrated, "maximal supervision is no better than the blind guess"),
         ("the relative improvement", relative, "scratch is no worse than maximal supervision in a regime"),
         ("the cumulative improvement", [improved] * (improved is not None), "scratch does not improve over the range"),
     ):
-        most = max(draws, key=n_lost, default=None)  # type: ignore[arg-type]
-        if most is None or n_lost(most) <= (0 if draws is calibrated else everywhere):
+        most = max(draws, key=count_lost_draws, default=None)  # type: ignore[arg-type]
+        if most is None or count_lost_draws(most) <= (0 if draws is calibrated else everywhere):
             continue
-        is_lost = n_lost(most) > MOST_LOST * len(most.draws)
+        is_lost = count_lost_draws(most) > MOST_LOST * len(most.draws)
         effect = "an interval is left out for it" if is_lost else "intervals count them as outside"
-        yield f"In {n_lost(most):,} of {len(most.draws):,} bootstrap draws of {what} {reason}; {effect}."
+        yield f"In {count_lost_draws(most):,} of {len(most.draws):,} bootstrap draws of {what} {reason}; {effect}."
 
 
 def _at(points: Iterable[CurvePoint]) -> str:
@@ -283,12 +287,12 @@ def _tied(intervals: Sequence[Interval | None], level: float) -> str:
     return " (within the confidence interval)"
 
 
-def label_of(curve: CalibratedCurve) -> str:
+def format_curve_label(curve: CalibratedCurve) -> str:
     """Name of a curve in a legend."""
     return f"{curve.encoder} (frozen)" if curve.frozen else curve.encoder
 
 
-def improvement_text(improvement: Interval | None) -> str:
+def format_improvement(improvement: Interval | None) -> str:
     """A calibrated cumulative improvement with its interval, as 0.42 [0.30, 0.55], for figures and tables."""
     if improvement is None:
         return "not identified"
@@ -298,11 +302,11 @@ def improvement_text(improvement: Interval | None) -> str:
     return f"{text} [{improvement.ci_low:z.2f}, {improvement.ci_high:z.2f}]"
 
 
-def words_of(name: str) -> str:
+def format_metric_name(name: str) -> str:
     """The name of a metric as words: depth L1 error."""
     return " ".join("L1" if word == "l1" else word for word in name.split("_"))
 
 
-def in_unit(unit: str) -> str:
+def format_unit(unit: str) -> str:
     """The unit of a metric behind its name: `` in degrees``, or nothing."""
     return "" if unit == "dimensionless" else f" in {unit}"

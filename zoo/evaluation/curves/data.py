@@ -25,18 +25,18 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ...cards.schema import Preprocess
 from ...datasets import ImageData, ImageSet, open_dense, open_images
-from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, aligned
-from ...datasets.images import digest
-from ...datasets.opening import DENSE_KINDS
-from ...datasets.parts import part_of
-from ...datasets.subsets import checked_seed, raw_draws
+from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, align_map
+from ...datasets.images import compute_digest
+from ...datasets.sources import DENSE_KINDS
+from ...datasets.split_names import parse_part_name
+from ...datasets.subsets import check_seed, draw_raw
 from ...encoders.preprocess import build_preprocess
-from ...errors import DataError, QueryError, counted
-from ...features.decoding import Decoding, decoded
-from ...optional import requires_extra
-from .recipe import TASKS, Task, task_named
+from ...errors import DataError, QueryError, format_count
+from ...features.decoding import DecodingSpec, decode_batches
+from ...optional import require_extra
+from .recipe import TASKS, TransferTask, find_task
 
-with requires_extra("models", needed_for="Training a transfer"):
+with require_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor
@@ -52,7 +52,7 @@ class TransferData:
     """Training and test images of a task; both an :class:`ImageSet` or both a :class:`MapSet`, as the task needs."""
 
     name: str
-    task: Task
+    task: TransferTask
     train: TransferSet
     test: TransferSet
     is_split_here: bool = False  # by the zoo, not by the source of the images
@@ -60,7 +60,7 @@ class TransferData:
     @property
     def n_outputs(self) -> int:
         """Outputs of a decoder: classes, or channels of a map."""
-        return len(images_of(self.train).classes) if self.task.n_channels is None else self.task.n_channels
+        return len(get_image_set(self.train).classes) if self.task.n_channels is None else self.task.n_channels
 
 
 def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: str, **options: Any) -> TransferData:
@@ -81,7 +81,7 @@ def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: st
     UnknownName, QueryError, DataError, MissingExtra
         As these functions; QueryError also if the data are of another task.
     """
-    about = task_named(task)
+    about = find_task(task)
     if isinstance(spec, ImageData | DenseData):
         data: ImageData | DenseData = spec
     elif about.is_dense:
@@ -97,17 +97,17 @@ def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: st
     return TransferData(data.name, about, data.train, data.val, data.is_split_here)
 
 
-def task_of(spec: str | os.PathLike[str]) -> str:
+def resolve_task(spec: str | os.PathLike[str]) -> str:
     """The task of data that allow one only: depth or normals where images lie beside their maps.
 
     Refuses data with several: rendered images have them all, and a folder may hold both kinds of maps.
 
-    >>> task_of("digits")
+    >>> resolve_task("digits")
     'classification'
     """
     tasks = list(TASKS)
     if os.fspath(spec).partition(":")[0] not in DENSE_KINDS:
-        top = next((path for path in Path(spec).glob("*/") if part_of(path.name) == "train"), Path(spec))
+        top = next((path for path in Path(spec).glob("*/") if parse_part_name(path.name) == "train"), Path(spec))
         found = set()
         for place in (top, *top.glob("*/")):  # images and maps lie in the folder, or in folders of it, as BUILDING/rgb
             names = {path.name for path in place.glob("*/")}
@@ -119,12 +119,12 @@ def task_of(spec: str | os.PathLike[str]) -> str:
     return tasks[0]
 
 
-def images_of(part: TransferSet) -> ImageSet:
+def get_image_set(part: TransferSet) -> ImageSet:
     """The images of a part, with classes or with maps."""
     return part if isinstance(part, ImageSet) else part.images
 
 
-def labels_of(part: TransferSet) -> np.ndarray | None:
+def get_class_labels(part: TransferSet) -> np.ndarray | None:
     """Int64 classes, shape (n,); None where each image has a map."""
     return part.labels if isinstance(part, ImageSet) else None
 
@@ -146,7 +146,7 @@ class RegimeSubset:
     fingerprint: str  # hex, of the training set, the seed and these
 
 
-def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: float = 0.2) -> RegimeSubset:
+def select_regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: float = 0.2) -> RegimeSubset:
     """The images of the regime of ``n``, drawn by ``seed`` from the training set.
 
     ``n`` includes the images to validate on: ``validation_share`` of it, at least one. Refuses an ``n`` below 1 or
@@ -155,21 +155,21 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
 
     >>> from zoo.datasets import open_images
     >>> digits = open_images("digits").train
-    >>> small, large = (regime_subset(digits, n, seed=0) for n in (20, 200))
+    >>> small, large = (select_regime_subset(digits, n, seed=0) for n in (20, 200))
     >>> len(small.train), len(small.validation), bool(np.isin(small.indices, large.indices).all())
     (16, 4, True)
     """
-    n_all, name = len(part), images_of(part).name
-    wanted = checked_regime(n, n_all, name=name)
-    least, labels = least_images(part), _classes(part)
-    ranks = raw_draws((checked_seed(seed), _RANK_STREAM), n_all)
+    n_all, name = len(part), get_image_set(part).name
+    wanted = check_regime(n, n_all, name=name)
+    least, labels = compute_least_regime(part), _classes(part)
+    ranks = draw_raw((check_seed(seed), _RANK_STREAM), n_all)
     chosen = np.sort(_stratified_order(labels, ranks)[0][:wanted])  # (n,)
     if wanted < least:
         missing = np.setdiff1d(labels, labels[chosen])
         lack = "no image that could be spared to validate on"
         if missing.size:
-            more = f" and of {counted(missing.size - 1, 'more class', 'more classes')}" if missing.size > 1 else ""
-            lack = f"no image of the class {images_of(part).classes[int(missing[0])]!r}{more}"
+            more = f" and of {format_count(missing.size - 1, 'more class', 'more classes')}" if missing.size > 1 else ""
+            lack = f"no image of the class {get_image_set(part).classes[int(missing[0])]!r}{more}"
         raise DataError(
             f"A regime of {wanted:,} of the {n_all:,} training images of {name!r} has {lack}; ask for at least "
             f"{least:,}."
@@ -178,7 +178,7 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
     order, is_last = _stratified_order(labels[chosen], ~ranks[chosen])
     validation = chosen[order[~is_last[order]][:n_validation]]
     train = chosen[~np.isin(chosen, validation)]
-    joined = images_of(part).together
+    joined = get_image_set(part).together
     if joined is not None:
         leaked = np.isin(joined[validation], joined[train])
         if leaked.any() and not leaked.all():  # if all are, there is nothing else to validate on
@@ -190,16 +190,17 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
         indices=chosen,
         train=train,
         validation=validation,
-        fingerprint=digest(["regime", part.fingerprint, str(int(seed)), *parts]),
+        fingerprint=compute_digest(["regime", part.fingerprint, str(int(seed)), *parts]),
     )
 
 
-def least_images(part: TransferSet) -> int:
+def compute_least_regime(part: TransferSet) -> int:
     """The least regime with every class to train on and an image to validate on; the same for every seed."""
     counts = np.unique(_classes(part), return_counts=True)[1]
     if counts.sum() <= _LEAST_TO_TRAIN or counts.max() < 2:
         raise DataError(
-            f"{images_of(part).name!r} has {counts.sum()} training images in {len(counts)} classes; expected at least "
+            f"{get_image_set(part).name!r} has {counts.sum()} training images in {len(counts)} classes; expected at "
+            "least "
             f"{_LEAST_TO_TRAIN} to train on and, of some class, one more to validate on."
         )
     smallest = counts.min()
@@ -209,7 +210,7 @@ def least_images(part: TransferSet) -> int:
     return int(max(first_of_all, len(counts) + 1, _LEAST_TO_TRAIN + 1))
 
 
-def checked_regime(n: object, n_all: float, *, name: str) -> int:
+def check_regime(n: object, n_all: float, *, name: str) -> int:
     """Number of images of a regime, a whole number from 1 to that of all images, or "all"."""
     if isinstance(n, str) and n == "all":
         return int(n_all)
@@ -217,7 +218,7 @@ def checked_regime(n: object, n_all: float, *, name: str) -> int:
         raise QueryError(f"A regime of {n!r} images of {name!r} was asked for; expected a whole number from 1, or all.")
     if n > n_all:
         raise QueryError(
-            f"A regime of {counted(int(n), 'image')} was asked for, but {name!r} has {n_all:,} to train on; "
+            f"A regime of {format_count(int(n), 'image')} was asked for, but {name!r} has {n_all:,} to train on; "
             "ask for at most so many, or for all."
         )
     return int(n)
@@ -245,7 +246,7 @@ _READ_BATCH = 64  # images, while maps are read or memory is filled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class TransferBatch:
     """Images and targets of one step or one evaluation.
 
     ``images`` are float32 (b, 3, px, px), preprocessed; of a frozen encoder its features, (b, dim). ``target`` is int64
@@ -260,41 +261,43 @@ class Batch:
     def __len__(self) -> int:
         return len(self.target)
 
-    def part(self, start: int, stop: int) -> Batch:
+    def part(self, start: int, stop: int) -> TransferBatch:
         """Some of its images."""
         valid = None if self.valid is None else self.valid[start:stop]
-        return Batch(self.images[start:stop], self.target[start:stop], valid)
+        return TransferBatch(self.images[start:stop], self.target[start:stop], valid)
 
-    def to(self, device: torch.device, layout: torch.memory_format) -> Batch:
+    def to(self, device: torch.device, layout: torch.memory_format) -> TransferBatch:
         """The same on a device, where images lie as the network's weights do."""
         images = self.images.to(device, non_blocking=True)
         if images.ndim == 4:
             images = images.contiguous(memory_format=layout)
         valid = None if self.valid is None else self.valid.to(device, non_blocking=True)
-        return Batch(images, self.target.to(device, non_blocking=True), valid)
+        return TransferBatch(images, self.target.to(device, non_blocking=True), valid)
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self) -> TransferBatch:
         """The same in pinned memory, from which a GPU copies by itself."""
         valid = None if self.valid is None else self.valid.pin_memory()
-        return Batch(self.images.pin_memory(), self.target.pin_memory(), valid)
+        return TransferBatch(self.images.pin_memory(), self.target.pin_memory(), valid)
 
 
-class _Reading:
+class _PartReader:
     """A part of the data by positions; a class so that worker processes can unpickle it."""
 
     def __init__(self, part: TransferSet, preprocess: Preprocess, *, with_images: bool) -> None:
         self.part, self.preprocess = part, preprocess
         self.transform = build_preprocess(preprocess) if with_images else None
 
-    def __getitem__(self, positions: Sequence[int]) -> Batch | DataError:  # which data loaders would garble if raised
-        part, images = self.part, images_of(self.part)
+    def __getitem__(
+        self, positions: Sequence[int]
+    ) -> TransferBatch | DataError:  # which data loaders would garble if raised
+        part, images = self.part, get_image_set(self.part)
         try:
             pixels = torch.empty(len(positions), 0)
             if self.transform is not None:
                 pixels = torch.stack([self.transform(images[position][0]) for position in positions])  # (b, 3, px, px)
             if not isinstance(part, MapSet):
-                return Batch(pixels, torch.from_numpy(part.labels[np.asarray(positions, np.int64)]), None)
-            maps = [aligned(*part.maps[position], self.preprocess) for position in positions]  # (c, px, px), (px, px)
+                return TransferBatch(pixels, torch.from_numpy(part.labels[np.asarray(positions, np.int64)]), None)
+            maps = [align_map(*part.maps[position], self.preprocess) for position in positions]  # (c, px, px), (px, px)
         except DataError as error:
             return error
         for position, (_, valid) in zip(positions, maps, strict=True):
@@ -305,7 +308,7 @@ class _Reading:
                     "image out."
                 )
         target, is_valid = (np.stack(arrays) for arrays in zip(*maps, strict=True))
-        return Batch(pixels, torch.from_numpy(target), torch.from_numpy(is_valid))
+        return TransferBatch(pixels, torch.from_numpy(target), torch.from_numpy(is_valid))
 
 
 def read_batches(
@@ -316,11 +319,13 @@ def read_batches(
     n_workers: int = 0,
     pin: bool = False,
     with_images: bool = True,
-) -> Generator[Batch, None, None]:
+) -> Generator[TransferBatch, None, None]:
     """The batches at these positions of a part, in order, some of them decoded ahead of time; to be closed."""
-    reading = cast(Decoding, _Reading(part, preprocess, with_images=with_images))  # positions in, a batch out
-    with decoded(reading, cuts, n_workers=min(n_workers, len(cuts)), pin=pin) as results:  # no process without a batch
-        for read in cast(Iterator[Batch | DataError], results):
+    reading = cast(DecodingSpec, _PartReader(part, preprocess, with_images=with_images))  # positions in, a batch out
+    with decode_batches(
+        reading, cuts, n_workers=min(n_workers, len(cuts)), pin=pin
+    ) as results:  # no process without a batch
+        for read in cast(Iterator[TransferBatch | DataError], results):
             if isinstance(read, DataError):
                 raise read
             yield read
@@ -328,9 +333,9 @@ def read_batches(
 
 def read_targets(
     part: TransferSet, indices: np.ndarray, preprocess: Preprocess, *, n_workers: int = 0
-) -> Generator[Batch, None, None]:
+) -> Generator[TransferBatch, None, None]:
     """Batches of targets without images; to be closed."""
-    cuts = [indices[cut].tolist() for cut in cuts_of(len(indices), _READ_BATCH)]
+    cuts = [indices[cut].tolist() for cut in split_positions(len(indices), _READ_BATCH)]
     return read_batches(part, cuts, preprocess, n_workers=n_workers, with_images=False)
 
 
@@ -338,18 +343,18 @@ def read_targets(
 class HeldInputs:
     """Inputs in memory, each a batch of one image."""
 
-    items: Sequence[Batch]
+    items: Sequence[TransferBatch]
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def batches(self, cuts: Iterable[np.ndarray]) -> Generator[Batch, None, None]:
+    def batches(self, cuts: Iterable[np.ndarray]) -> Generator[TransferBatch, None, None]:
         """A batch for each int64 array of positions, from 0 to the number of images; close it when done early."""
         for cut in cuts:
             items = [self.items[position] for position in cut]
             valid = [item.valid for item in items if item.valid is not None]
             images, target = (torch.cat([getattr(item, name) for item in items]) for name in ("images", "target"))
-            yield Batch(images, target, torch.cat(valid) if valid else None)
+            yield TransferBatch(images, target, torch.cat(valid) if valid else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +370,7 @@ class StreamedInputs:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def batches(self, cuts: Iterable[np.ndarray]) -> Generator[Batch, None, None]:
+    def batches(self, cuts: Iterable[np.ndarray]) -> Generator[TransferBatch, None, None]:
         """As :meth:`HeldInputs.batches`."""
         chosen = [self.indices[cut].tolist() for cut in cuts]
         return read_batches(self.part, chosen, self.preprocess, n_workers=self.n_workers, pin=self.pin)
@@ -373,10 +378,10 @@ class StreamedInputs:
 
 Inputs: TypeAlias = HeldInputs | StreamedInputs
 _Key: TypeAlias = tuple[str, str, str, int]  # fingerprint, preprocessing, device, bytes of an image
-_in_memory: dict[_Key, dict[int, Batch]] = {}  # images of the last runs of this process, by position
+_in_memory: dict[_Key, dict[int, TransferBatch]] = {}  # images of the last runs of this process, by position
 
 
-def inputs_of(
+def load_inputs(
     wanted: Sequence[tuple[TransferSet, np.ndarray]],
     preprocess: Preprocess,
     *,
@@ -393,7 +398,7 @@ def inputs_of(
     needed: dict[_Key, set[int]] = {}
     keys: list[tuple[_Key, torch.device] | None] = []  # None: streamed
     for part, indices in wanted:
-        n_bytes = bytes_of_image(part, preprocess.crop_px)
+        n_bytes = compute_image_bytes(part, preprocess.crop_px)
         fits_gpu = gpu is not None and n_bytes * len(indices) <= torch.cuda.mem_get_info(gpu)[0] // 4
         place = gpu if gpu is not None and fits_gpu else torch.device("cpu")
         key = part.fingerprint, repr(preprocess), str(place), n_bytes
@@ -413,7 +418,7 @@ def inputs_of(
         key, place = found
         held = _in_memory.setdefault(key, {})
         missing = np.array(sorted(set(indices.tolist()) - held.keys()), np.int64)  # so that a disk reads forwards
-        cuts = [missing[cut].tolist() for cut in cuts_of(len(missing), _READ_BATCH)]
+        cuts = [missing[cut].tolist() for cut in split_positions(len(missing), _READ_BATCH)]
         with closing(read_batches(part, cuts, preprocess, n_workers=n_workers)) as batches:
             for batch, cut in zip(batches, cuts, strict=True):
                 batch = batch.to(place, torch.contiguous_format)
@@ -422,20 +427,20 @@ def inputs_of(
     return inputs
 
 
-def forget_inputs() -> None:
+def release_inputs() -> None:
     """Gives back the memory of inputs."""
     _in_memory.clear()
 
 
-def cuts_of(n: int, size: int) -> list[np.ndarray]:
+def split_positions(n: int, size: int) -> list[np.ndarray]:
     """The positions 0 to n - 1 in their order, ``size`` at a time.
 
-    >>> cuts_of(5, 2)
+    >>> split_positions(5, 2)
     [array([0, 1]), array([2, 3]), array([4])]
     """
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def bytes_of_image(part: TransferSet, px: int) -> int:
+def compute_image_bytes(part: TransferSet, px: int) -> int:
     """Memory that an image of a part takes with its target."""
     return px**2 * (12 + 4 * int(TASKS[part.task].n_channels or 1) + 1) if isinstance(part, MapSet) else 12 * px**2 + 8

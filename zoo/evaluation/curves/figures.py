@@ -15,12 +15,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...cards.schema import Preprocess
-from ...errors import DataError, QueryError, counted, spanned
-from ...optional import requires_extra
-from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, letter, new_figure
-from .curve import improvement_text, in_unit, label_of, words_of
+from ...errors import DataError, QueryError, format_count, format_range
+from ...optional import require_extra
+from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, make_figure, write_panel_letters
+from .curve import format_curve_label, format_improvement, format_metric_name, format_unit
 
-with requires_extra("study", needed_for="A figure"):
+with require_extra("study", needed_for="A figure"):
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -50,11 +50,11 @@ _INTERVAL_SHARE = 0.6  # of the span of all values, that intervals may add to th
 _TITLE_POINTS = 13.0  # between frame and title, for numbers of labels
 
 
-def curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None) -> Figure:
+def make_curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None) -> Figure:
     """Both panels, for curves of one metric on one data set, one an encoder; up to about 8 can be told apart."""
     if not curves:
         raise QueryError("Got no curve to draw, expected at least one.")
-    labels = [label_of(curve) for curve in curves]
+    labels = [format_curve_label(curve) for curve in curves]
     kinds = {(curve.metric, curve.dataset, curve.task) for curve in curves}
     if len(kinds) > 1 or len(set(labels)) < len(labels):
         raise QueryError(
@@ -64,7 +64,7 @@ def curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None)
     metric = curves[0].metric
     return Figure(
         name=name or f"curves_{metric}",
-        title=f"What pre-training is worth: {curves[0].task} on {curves[0].dataset}, {words_of(metric)}",
+        title=f"What pre-training is worth: {curves[0].task} on {curves[0].dataset}, {format_metric_name(metric)}",
         caption=_caption(curves),
         draw=partial(draw_curves, tuple(curves)),
     )
@@ -77,7 +77,7 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
     for place, curve in enumerate(curves):
         ink, mark = _look(place)
         only = " (images only)" if curve.images_only and curve.improvement is not None else ""
-        text = f"{label_of(curve)}: CCI {improvement_text(curve.improvement)}{only}"
+        text = f"{format_curve_label(curve)}: CCI {format_improvement(curve.improvement)}{only}"
         handles.append(Line2D([], [], color=ink, marker=mark, label=text))
     for text, (ink, line), _ in scratches:
         handles.append(Line2D([], [], color=ink, linestyle=line, marker="o", markerfacecolor="white", label=text))
@@ -85,14 +85,16 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
     handles.append(Line2D([], [], color="#555555", linestyle=_MAXIMAL_LINE, label="maximal supervision"))
     widest = max(len(str(handle.get_label())) for handle in handles) * 0.048 + 0.5  # inches
     n_columns = max(1, min(3, int(FULL_WIDTH / widest)))
-    drawing, (left, right) = new_figure(
+    drawing, (left, right) = make_figure(
         height=3.1 + 0.155 * math.ceil(len(handles) / n_columns), n_columns=2, sharey=True, width_ratios=(1.15, 1)
     )
     left.set_ylim(*_limits(curves))
     _draw_against_n(left, curves, scratches)
     _draw_against_scratch(right, curves, scratches)
-    left.set_ylabel(f"calibrated {words_of(curves[0].metric)} cR\n[0 maximal, 1 blind guess]\nlower is better")
-    letter([left, right], above=_TITLE_POINTS)
+    left.set_ylabel(
+        f"calibrated {format_metric_name(curves[0].metric)} cR\n[0 maximal, 1 blind guess]\nlower is better"
+    )
+    write_panel_letters([left, right], above=_TITLE_POINTS)
     drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns)
     return drawing
 
@@ -238,13 +240,14 @@ def _caption(curves: Sequence[CalibratedCurve]) -> str:
     points = [point for curve in curves for point in curve.points]
     values = [risk for point in points for risk in (point.calibrated, point.calibrated_scratch)]
     seeds = sorted({point.n_seeds for point in points})
-    n_seeds = spanned(seeds[0], seeds[-1])
-    tested = "" if first.n_test is None else f" of {counted(first.n_test, 'test image')}"
+    n_seeds = format_range(seeds[0], seeds[-1])
+    tested = "" if first.n_test is None else f" of {format_count(first.n_test, 'test image')}"
     only = " over test images only, without the spread over seeds" if any(one.images_only for one in curves) else ""
     has_intervals = any(point.calibrated.ci_low is not None for point in points)
     sentences = [
         "(a) Against the number of labels, (b) against training from scratch.",
-        f"Risk is {words_of(first.metric)}{in_unit(first.unit)}{tested}, calibrated so that the blind guess "
+        f"Risk is {format_metric_name(first.metric)}{format_unit(first.unit)}{tested}, calibrated so that the blind "
+        "guess "
         f"({first.blind.value:.4g}) lies at 1 and maximal supervision ({first.maximal.value:.4g}) at 0; lower is "
         "better.",
         f"Mean over {n_seeds} seed{'' if seeds == [1] else 's'}"
@@ -280,7 +283,7 @@ _INVALID_COLOUR = "#BBBBBB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Strip:
+class PredictionStrip:
     """Example predictions of a dense task."""
 
     task: str  # "depth" has one channel; "normals" have three, each in [-1, 1]
@@ -291,20 +294,20 @@ class Strip:
     columns: Sequence[tuple[str, Maps]]  # name, and maps (n_images, n_channels, px, px); the first is the truth
 
 
-def strip_of(
+def make_prediction_strip(
     data: TransferData,
     runs: Mapping[tuple[str, Control], Sequence[CurveRun]],
     *,
     encoders: Sequence[str],
     preprocess: Preprocess,
     n_images: int = 3,
-) -> Strip | None:
+) -> PredictionStrip | None:
     """The first test images with what the runs of a report predicted of them; None where the task is not dense.
 
     ``runs`` are those of :attr:`~zoo.evaluation.curves.report.CurveReport.runs`, of which the first seed is shown for
     some numbers of labels, and ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth.
     """
-    from ...datasets.dense import MapSet, aligned  # PyTorch, which no other figure needs
+    from ...datasets.dense import MapSet, align_map  # PyTorch, which no other figure needs
     from ...encoders.preprocess import build_preprocess
 
     if not isinstance(data.test, MapSet):
@@ -334,12 +337,12 @@ def strip_of(
     room = (_MOST_COLUMNS - 2 - len(blind) - len(maximal)) // max(1, len(trained))
     places = np.unique(np.linspace(0, len(every) - 1, min(len(every), max(1, room))).round().astype(int))
     chosen = [every[place] for place in places]
-    values, valid = zip(*(aligned(*data.test.maps[number], preprocess) for number in range(n_images)), strict=True)
+    values, valid = zip(*(align_map(*data.test.maps[number], preprocess) for number in range(n_images)), strict=True)
     shown = build_preprocess(preprocess)
     normalised = [shown(data.test.images.images[number]).numpy().transpose(1, 2, 0) for number in range(n_images)]
     ordered = np.stack(normalised)[..., :: -1 if preprocess.channels == "BGR" else 1]
     pixels = ordered * np.array(preprocess.std) + np.array(preprocess.mean)
-    return Strip(
+    return PredictionStrip(
         task=data.task.name,
         dataset=data.name,
         unit=data.test.unit,
@@ -354,7 +357,7 @@ def strip_of(
     )
 
 
-def strip_figure(strip: Strip, *, name: str = "strip") -> Figure:
+def make_strip_figure(strip: PredictionStrip, *, name: str = "strip") -> Figure:
     """The strip as a figure with its caption."""
     colours = (
         "Normals as colours: red to the right, green upwards, blue towards the camera, each from -1 (dark) to 1; grey "
@@ -371,7 +374,7 @@ def strip_figure(strip: Strip, *, name: str = "strip") -> Figure:
     )
 
 
-def draw_strip(strip: Strip) -> Drawing:
+def draw_strip(strip: PredictionStrip) -> Drawing:
     """Rows: images; columns: image, truth, blind guess, scratch and encoders by number of labels, and maximal."""
     truth, scale = strip.columns[0][1], None
     if truth.shape[1] == 1:

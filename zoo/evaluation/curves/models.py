@@ -14,14 +14,14 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from ...cards.catalogue import catalogue
+from ...cards.catalogue import load_catalogue
 from ...cards.schema import Preprocess
 from ...errors import DataError, QueryError
-from ...features.store import code_hash, weights_hash
-from ...optional import requires_extra
-from .recipe import Task
+from ...features.store import hash_network_code, hash_weights
+from ...optional import require_extra
+from .recipe import TransferTask
 
-with requires_extra("models", needed_for="A decoder"):
+with require_extra("models", needed_for="A decoder"):
     import numpy as np
     import torch
     from torch import Tensor, nn
@@ -30,7 +30,7 @@ with requires_extra("models", needed_for="A decoder"):
 
     from ...encoders import Encoder, build_encoder
     from ...encoders.encoder import QuantisedProjection
-    from ...encoders.maps import StageReader, stage_reader
+    from ...encoders.maps import StageReader, build_stage_reader
 
 MOST_CHANNELS = 256  # of the decoder's deepest map
 LEAST_CHANNELS = 8  # of any of its maps
@@ -68,7 +68,7 @@ class UNetDecoder(nn.Module):
 
     def __init__(self, channels: Sequence[int], strides: Sequence[int], n_outputs: int, px: int) -> None:
         super().__init__()
-        level_strides, self.levels = pyramid((1, *strides))  # the image is a stage too
+        level_strides, self.levels = compute_pyramid((1, *strides))  # the image is a stage too
         self.sizes = [math.ceil(px / stride) for stride in level_strides]
         widths = [_width(min(channels[-1], MOST_CHANNELS))]
         for _ in level_strides[1:]:
@@ -96,14 +96,14 @@ class UNetDecoder(nn.Module):
         return output
 
 
-def pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
+def compute_pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
     """Strides of the levels of a U-Net, and the level at which each stage joins.
 
     ``strides`` are that of the image, 1, and those of the stages, ascending. The levels begin at the deepest stage and
     end at stride 1. A stage joins at the first level as fine as its stride, and finer than that of the stage below; or
     else at the last.
 
-    >>> pyramid([1, 16, 16, 16, 16])  # a transformer
+    >>> compute_pyramid([1, 16, 16, 16, 16])  # a transformer
     ([16.0, 8.0, 4.0, 2.0, 1.0], [4, 3, 2, 1, 0])
     """
     level_strides = [float(strides[-1])]
@@ -133,7 +133,7 @@ def _resized(x: Tensor, px: int) -> Tensor:
 
 
 class TransferModel(nn.Module):
-    """An encoder and a decoder, ``head``; made by :func:`transfer_model`.
+    """An encoder and a decoder, ``head``; made by :func:`build_transfer_model`.
 
     A U-Net takes its stages from ``reader``, which shares the modules of the encoder. A linear head may be called with
     features that were computed before. A frozen encoder stays in eval mode, whatever mode the model is put into, and
@@ -170,7 +170,9 @@ class TransferModel(nn.Module):
         return self
 
 
-def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, frozen: bool, seed: int) -> TransferModel:
+def build_transfer_model(
+    encoder: Encoder, task: TransferTask, *, n_outputs: int, px: int, frozen: bool, seed: int
+) -> TransferModel:
     """A linear head on the features of an encoder, or a U-Net on its stages, as the task needs; in training mode.
 
     The encoder becomes a part of the model, not a copy: from now on its parameters require gradients, or do not if it
@@ -178,7 +180,7 @@ def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, fro
     state is neither read nor changed. Refuses (QueryError) a map of an encoder without spatial features or of another
     size, and training an encoder through features that it rounds.
     """
-    reader = stage_reader(encoder, px=px) if task.is_dense else None
+    reader = build_stage_reader(encoder, px=px) if task.is_dense else None
     rounds = isinstance(encoder.pooling, QuantisedProjection) and encoder.pooling.instead is None
     if reader is None and not frozen and rounds:
         raise QueryError(
@@ -218,12 +220,12 @@ def candidate(name: str) -> Candidate:
 
     Raises as :func:`zoo.load`.
     """
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     about = card.architecture
     return Candidate(
         name=card.id,
         preprocess=card.preprocess,
-        weights_hash=weights_hash(_loaded(card.id)),
+        weights_hash=hash_weights(_loaded(card.id)),
         architecture_hash=_hash([about.backbone, about.options, card.representation.layer, card.representation.dim]),
         pretrained=partial(_loaded, card.id),
         untrained=partial(_untrained, card.id),
@@ -271,8 +273,8 @@ def own_candidate(
     return Candidate(
         name=name,
         preprocess=preprocess,
-        weights_hash=weights_hash(one),
-        architecture_hash=_hash([str(one), sorted(shapes.items()), code_hash(one)]),
+        weights_hash=hash_weights(one),
+        architecture_hash=_hash([str(one), sorted(shapes.items()), hash_network_code(one)]),
         pretrained=pretrained,
         untrained=untrained,
     )
@@ -285,7 +287,7 @@ def _loaded(name: str) -> Encoder:
 
 
 def _untrained(name: str, seed: int) -> Encoder:
-    return build_encoder(catalogue()[name], seed=seed, device="cpu")
+    return build_encoder(load_catalogue()[name], seed=seed, device="cpu")
 
 
 def _hash(value: object) -> str:
@@ -314,12 +316,12 @@ class TargetScale:
         return like.new_tensor(self.centre).view(-1, *(1,) * (like.dim() - 2))  # (c, 1, 1)
 
 
-def scale_of(values: np.ndarray, *, what: str) -> TargetScale:
+def compute_target_scale(values: np.ndarray, *, what: str) -> TargetScale:
     """Median of each channel of float32 values (n, c), and mean absolute deviation from it over all channels.
 
     Refuses values that are all the same; ``what`` says of what they are.
 
-    >>> scale_of(np.float32([[1], [2], [6]]), what="three depths")
+    >>> compute_target_scale(np.float32([[1], [2], [6]]), what="three depths")
     TargetScale(centre=(2.0,), spread=1.6666666666666667)
     """
     centre = np.median(values, axis=0).astype(np.float64)  # (c,)
@@ -330,7 +332,7 @@ def scale_of(values: np.ndarray, *, what: str) -> TargetScale:
     return TargetScale(tuple(centre.tolist()), spread)
 
 
-def loss_of(task: Task, prediction: Tensor, target: Tensor, valid: Tensor | None) -> Tensor:
+def compute_loss(task: TransferTask, prediction: Tensor, target: Tensor, valid: Tensor | None) -> Tensor:
     """Mean of the task's loss over the images, or over the valid numbers of their maps; float32 (), lower is better.
 
     The cross-entropy of logits (n, n_outputs) and classes, int64 (n,); or the mean absolute error of maps, float32
@@ -340,21 +342,21 @@ def loss_of(task: Task, prediction: Tensor, target: Tensor, valid: Tensor | None
     if valid is None:
         return functional.cross_entropy(prediction, target)
     wrong = (prediction - target).abs() * valid.unsqueeze(1)  # (n, c, px, px)
-    return wrong.sum() / n_terms(task, target, valid)
+    return wrong.sum() / count_loss_terms(task, target, valid)
 
 
-def n_terms(task: Task, target: Tensor, valid: Tensor | None) -> Tensor | int:
-    """Numbers that :func:`loss_of` is the mean of, by which means over parts of a batch are weighted."""
+def count_loss_terms(task: TransferTask, target: Tensor, valid: Tensor | None) -> Tensor | int:
+    """Numbers that :func:`compute_loss` is the mean of, by which means over parts of a batch are weighted."""
     return len(target) if valid is None else valid.sum() * int(task.n_channels or 1)
 
 
-def risks_of(
-    task: Task, prediction: Tensor, target: Tensor, valid: Tensor | None, *, scale: TargetScale
+def compute_risks(
+    task: TransferTask, prediction: Tensor, target: Tensor, valid: Tensor | None, *, scale: TargetScale
 ) -> dict[str, Tensor]:
     """How wrong the prediction is for each image, by every metric of the task: float32 (n,), lower is better.
 
-    Prediction, target and valid pixels are as in :func:`loss_of`, but that the target is in the unit of the data and
-    each image has a valid pixel. ``transfer_error``: 0 or 100 %. ``*_l1_error``: mean absolute error over the valid
+    Prediction, target and valid pixels are as in :func:`compute_loss`, but that the target is in the unit of the data
+    and each image has a valid pixel. ``transfer_error``: 0 or 100 %. ``*_l1_error``: mean absolute error over the valid
     pixels (and the components), in the unit of the data. ``normals_angular_error``: mean angle in degrees between the
     predicted and the true direction; a prediction of length 0 has none, and is wrong by 90.
     """
@@ -366,11 +368,11 @@ def risks_of(
     absolute = (prediction - target).abs().mean(dim=1)  # (n, px, px)
     risks = {task.metrics[0]: (absolute * weight).sum(dim=(1, 2))}
     for metric in task.metrics[1:]:  # of normals, the angle
-        risks[metric] = (angles(prediction, target) * weight).sum(dim=(1, 2))
+        risks[metric] = (compute_angles(prediction, target) * weight).sum(dim=(1, 2))
     return risks
 
 
-def angles(one: Tensor, other: Tensor) -> Tensor:
+def compute_angles(one: Tensor, other: Tensor) -> Tensor:
     """Degrees between vectors of any length, shape (n, 3, ...) -> (n, ...); 90 if one has length 0.
 
     By the tangent of half the angle, which unlike the inverse cosine is exact near 0 and 180 degrees.

@@ -15,7 +15,7 @@ from ...errors import QueryError, UnknownName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TransferTask:
     """One kind of transfer task."""
 
     name: str
@@ -30,7 +30,7 @@ class Task:
 TASKS = {
     task.name: task
     for task in (
-        Task(
+        TransferTask(
             name="classification",
             is_dense=False,
             n_channels=None,
@@ -39,7 +39,7 @@ TASKS = {
             decoder="linear head",
             meaning="the class of an image",
         ),
-        Task(
+        TransferTask(
             name="depth",
             is_dense=True,
             n_channels=1,
@@ -48,7 +48,7 @@ TASKS = {
             decoder="U-Net",
             meaning="the depth at each pixel",
         ),
-        Task(
+        TransferTask(
             name="normals",
             is_dense=True,
             n_channels=3,
@@ -61,10 +61,10 @@ TASKS = {
 }
 
 
-def task_named(name: str) -> Task:
+def find_task(name: str) -> TransferTask:
     """One of :data:`TASKS`.
 
-    >>> task_named("depth").metrics
+    >>> find_task("depth").metrics
     ('depth_l1_error',)
     """
     if name not in TASKS:
@@ -143,13 +143,13 @@ class Recipe:
         return min(max(wanted, self.least_steps), self.most_steps)
 
 
-def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
+def format_protocol_name(task: TransferTask, recipe: Recipe, *, control: str = "encoder") -> str:
     """Name of the protocol, with the control and the options that are not its defaults, in alphabetical order.
 
     >>> from zoo.evaluation.curves.recipe import TASKS
-    >>> protocol_of(TASKS["depth"], Recipe(frozen=True, epochs=3.0))
+    >>> format_protocol_name(TASKS["depth"], Recipe(frozen=True, epochs=3.0))
     'zoo-curve-depth-1 (epochs=3.0, frozen=true)'
-    >>> protocol_of(TASKS["depth"], Recipe(frozen=True), control="scratch")
+    >>> format_protocol_name(TASKS["depth"], Recipe(frozen=True), control="scratch")
     'zoo-curve-depth-1 (control=scratch)'
     """
     named: dict[str, Any] = {} if control == "encoder" else {"control": control}
@@ -158,21 +158,21 @@ def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
         named |= {name: value for name, value in used.items() if value != getattr(Recipe(), name)}
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in named.items()}
     options = ", ".join(f"{name}={text}" for name, text in sorted(texts.items()))
-    return base_protocol(task) + (f" ({options})" if options else "")
+    return format_base_protocol(task) + (f" ({options})" if options else "")
 
 
-def base_protocol(task: Task) -> str:
+def format_base_protocol(task: TransferTask) -> str:
     """Name of the protocol of a task with its defaults, as zoo-curve-normals-1."""
     return f"zoo-curve-{task.name}-1"
 
 
-def recipe_digest(task: Task) -> str:
+def hash_recipe(task: TransferTask) -> str:
     """Hash of everything that defines the numbers of a task's protocol; a test pins it."""
     about = {"task": asdict(task), "recipe": asdict(Recipe()), "rules": _RULES}
     about["task"].pop("meaning")
     return blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def recipe_dict(recipe: Recipe) -> dict[str, Any]:
+def describe_recipe(recipe: Recipe) -> dict[str, Any]:
     """Options and rules, for the provenance of a row."""
     return {**asdict(recipe), "rules": dict(_RULES)}

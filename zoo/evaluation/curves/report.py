@@ -15,39 +15,39 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...cards.catalogue import catalogue
-from ...datasets.notes import notes_on
+from ...cards.catalogue import load_catalogue
+from ...datasets.notes import describe_decoding
 from ...encoders.preprocess import build_preprocess
-from ...errors import DataError, QueryError, counted
-from ...features import code_version
-from ...features.store import preprocess_hash
-from ...files import cache_folder
-from ...optional import requires_extra
+from ...errors import DataError, QueryError, format_count
+from ...features import get_code_version
+from ...features.store import hash_preprocess
+from ...files import get_cache_folder
+from ...optional import require_extra
 from ...results.rows import Measurement
 from ...results.vocabulary import METRICS
-from ..bootstrap import N_DRAWS, Drawn, Interval, Resampled, constant_draws, resampled
-from .calibration import NEAR_BLIND, NEAR_MAXIMAL, calibrated_risk, no_scale
+from ..bootstrap import N_DRAWS, Drawn, Interval, ResampledRisks, make_constant_draws, resample_risks
+from .calibration import NEAR_BLIND, NEAR_MAXIMAL, calibrated_risk, describe_missing_scale
 from .curve import CalibratedCurve, calibrated_curve
-from .data import Regime, TransferData, checked_regime, images_of, labels_of, least_images
-from .models import Candidate, transfer_model
-from .recipe import Recipe, protocol_of, recipe_dict, recipe_digest
+from .data import Regime, TransferData, check_regime, compute_least_regime, get_class_labels, get_image_set
+from .models import Candidate, build_transfer_model
+from .recipe import Recipe, describe_recipe, format_protocol_name, hash_recipe
 from .runs import (
     CONTROLS,
     Control,
+    CurveJob,
     CurveProgress,
     CurveRun,
-    Job,
-    Runner,
-    Setup,
+    CurveRunner,
+    CurveSetup,
+    CurveWorkload,
     Train,
-    Workload,
-    all_jobs,
-    distinct,
-    ends_of_scale,
+    make_all_jobs,
+    make_scale_jobs,
+    select_distinct_jobs,
 )
 from .training import Training, train_run
 
-with requires_extra("evaluate", needed_for="A learning curve"):
+with require_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def parse_regimes(text: str) -> tuple[Regime, ...]:
     return tuple(regimes)
 
 
-def resolved_regimes(regimes: Sequence[Regime], n_all: int, *, name: str = "the data") -> tuple[int, ...]:
+def resolve_regimes(regimes: Sequence[Regime], n_all: int, *, name: str = "the data") -> tuple[int, ...]:
     """Numbers of images, ascending; refuses none at all, more than there are, and the same twice.
 
-    >>> resolved_regimes(("all", 50), 200)
+    >>> resolve_regimes(("all", 50), 200)
     (50, 200)
     """
-    numbers = tuple(sorted(checked_regime(n, n_all, name=name) for n in regimes))
+    numbers = tuple(sorted(check_regime(n, n_all, name=name) for n in regimes))
     if not numbers or len(set(numbers)) < len(numbers):
         raise QueryError(
             f"The regimes {', '.join(map(str, regimes)) or '(none)'} were asked for; expected different numbers of "
@@ -92,20 +92,20 @@ def resolved_regimes(regimes: Sequence[Regime], n_all: int, *, name: str = "the 
     return numbers
 
 
-def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
+def build_ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
     """Numbers of images from the least possible to all, in steps of 1, 2, 5, 10 or finer ones, and both ends.
 
-    >>> ladder(11, 1346)
+    >>> build_ladder(11, 1346)
     (11, 20, 50, 100, 200, 500, 1000, 1346)
     """
     if n_least > n_all:
-        raise DataError(f"Regimes start at {counted(n_least, 'image')}, but there are {n_all:,}; add images.")
+        raise DataError(f"Regimes start at {format_count(n_least, 'image')}, but there are {n_all:,}; add images.")
     powers = range(len(str(n_all)))
     between = {round(step * 10**power) for power in powers for step in _STEPS[fineness]}
     return tuple(sorted({n_least, n_all} | {n for n in between if n_least < n < n_all}))
 
 
-def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> tuple[int, int, list[int]]:
+def find_scale_ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> tuple[int, int, list[int]]:
     """Where the range from near blind to near maximal begins and ends, and which rungs of the ladder to try next.
 
     ``calibrated`` has the calibrated risk of scratch on those rungs that were tried. No rung is left to try when the
@@ -124,15 +124,15 @@ def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> tuple[int, in
     return rungs[low], rungs[high], [rungs[number] for number in sorted(halves - tried.keys())]
 
 
-def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
+def select_spread_regimes(low: int, high: int, *, count: int) -> tuple[int, ...]:
     """Round numbers from ``low`` to ``high``, both among them, as evenly over their logarithm as there are.
 
-    >>> spread(11, 1346, count=5), spread(3, 5, count=5)
+    >>> select_spread_regimes(11, 1346, count=5), select_spread_regimes(3, 5, count=5)
     ((11, 50, 100, 500, 1346), (3, 4, 5))
     """
     if high - low < count:
         return tuple(range(low, high + 1))
-    ladders = (ladder(low, high, fineness=fineness) for fineness in range(len(_STEPS)))
+    ladders = (build_ladder(low, high, fineness=fineness) for fineness in range(len(_STEPS)))
     known = next((rungs for rungs in ladders if len(rungs) >= count), tuple(range(low, high + 1)))
     wanted = np.linspace(math.log(low), math.log(high), count)
     chosen: list[int] = []
@@ -230,7 +230,7 @@ def learning_curves(
         That train at the same time, on this machine.
     executor, resources : Executor, Resources, optional
         Does the runs instead, on machines that reach the folder, and what each run takes of them; of a
-        :class:`~zoo.execution.executor.PartOf`, those of the part.
+        :class:`~zoo.execution.executor.PartExecutor`, those of the part.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable
@@ -253,24 +253,25 @@ def learning_curves(
     names = [candidate.name for candidate in candidates]
     if not names or len(set(names)) != len(names):
         raise QueryError(f"Learning curves of {names} were asked for; expected at least one encoder, each named once.")
-    train_labels, test_labels = labels_of(data.train), labels_of(data.test)
+    train_labels, test_labels = get_class_labels(data.train), get_class_labels(data.test)
     if train_labels is not None and test_labels is not None:
         unknown = np.setdiff1d(test_labels, train_labels)
         if unknown.size:
-            n, name = int((test_labels == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
+            n, name = int((test_labels == unknown[0]).sum()), get_image_set(data.test).classes[int(unknown[0])]
             raise DataError(
-                f"{data.name!r} has {counted(n, 'test image')} of the class {name!r}, which no training image has; "
+                f"{data.name!r} has {format_count(n, 'test image')} of the class {name!r}, which no training image "
+                "has; "
                 "expected every class in both."
             )
-    work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
+    work = CurveWorkload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
     if request.regimes is not None:
-        regimes = resolved_regimes(request.regimes, work.n_all, name=data.name)
-        all_jobs(work, candidates, regimes, request.seeds)  # refuses regimes that are too small at once
+        regimes = resolve_regimes(request.regimes, work.n_all, name=data.name)
+        make_all_jobs(work, candidates, regimes, request.seeds)  # refuses regimes that are too small at once
     controls = list({candidate.control_hash: candidate for candidate in reversed(candidates)}.values())[::-1]
     for each in controls:  # refused before any run, not when the other encoders are done
         try:
             n_outputs, px, frozen = data.n_outputs, each.preprocess.crop_px, request.recipe.frozen
-            transfer_model(each.untrained(0), data.task, n_outputs=n_outputs, px=px, frozen=frozen, seed=0)
+            build_transfer_model(each.untrained(0), data.task, n_outputs=n_outputs, px=px, frozen=frozen, seed=0)
         except QueryError as error:
             raise QueryError(f"{each.name}: {error}") from error
 
@@ -281,16 +282,16 @@ def learning_curves(
                 blind, maximal = _ends_of_scale(work, candidate, runs, request, metric)
                 if blind is not None and maximal is not None and maximal >= blind:
                     where = f" ({metric} on {data.name}, architecture of {candidate.name})"
-                    raise DataError(no_scale(blind=blind, maximal=maximal, where=where))
+                    raise DataError(describe_missing_scale(blind=blind, maximal=maximal, where=where))
 
-    cache = cache_folder() / "curves" if folder is None else folder
-    setup = Setup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
-    with Runner(
+    cache = get_cache_folder() / "curves" if folder is None else folder
+    setup = CurveSetup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
+    with CurveRunner(
         setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=require_scale
     ) as runner:
         if request.regimes is None:
             regimes = _searched_regimes(runner, work, controls, request)
-        runner.do(all_jobs(work, candidates, regimes, request.seeds))
+        runner.do(make_all_jobs(work, candidates, regimes, request.seeds))
         return _report(work, candidates, request, runner.runs, regimes)
 
 
@@ -300,7 +301,7 @@ def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
 
 
 def _ends_of_scale(
-    work: Workload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str
+    work: CurveWorkload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str
 ) -> tuple[float | None, float | None]:
     """Risks of the blind guess and of maximal supervision, as recorded or as the mean over seeds; None if unknown."""
     blind = runs.get(work.blind(candidate).key)
@@ -312,14 +313,14 @@ def _ends_of_scale(
 
 
 def _searched_regimes(
-    runner: Runner, work: Workload, controls: Sequence[Candidate], request: CurveRequest
+    runner: CurveRunner, work: CurveWorkload, controls: Sequence[Candidate], request: CurveRequest
 ) -> tuple[int, ...]:
     """Numbers of images, ascending, by scratch with the first seed and the first metric, on rungs of a ladder.
 
     They reach from the first control that is near the blind guess to the last that is near maximal supervision.
     """
-    metric, rungs = work.data.task.metrics[0], ladder(least_images(work.data.train), work.n_all)
-    pilots = ends_of_scale(work, controls, request.seeds)
+    metric, rungs = work.data.task.metrics[0], build_ladder(compute_least_regime(work.data.train), work.n_all)
+    pilots = make_scale_jobs(work, controls, request.seeds)
     while pilots:
         runner.do(pilots)
         found, untried = [], []
@@ -330,15 +331,17 @@ def _searched_regimes(
             if work.has_maximal:
                 risks[work.n_all] = maximal or 0.0  # by construction, whatever the risk of a single seed is
             scale: dict[str, Any] = {"blind": blind, "maximal": maximal}
-            low, high, more = ends(rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()})
+            low, high, more = find_scale_ends(
+                rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()}
+            )
             found.append((low, high))
             untried += [jobs[n] for n in more]
-        pilots = distinct(untried)
-    return spread(min(low for low, _ in found), max(high for _, high in found), count=request.count)
+        pilots = select_distinct_jobs(untried)
+    return select_spread_regimes(min(low for low, _ in found), max(high for _, high in found), count=request.count)
 
 
 def _report(
-    work: Workload,
+    work: CurveWorkload,
     candidates: Sequence[Candidate],
     request: CurveRequest,
     runs: RunsByKey,
@@ -346,7 +349,7 @@ def _report(
 ) -> CurveReport:
     """Curves of every candidate by every metric; the bootstrap draws the same test images for all runs."""
     data, seeds = work.data, request.seeds
-    groups: dict[tuple[str, Control], list[list[Job]]] = {}  # a list of seeds a regime
+    groups: dict[tuple[str, Control], list[list[CurveJob]]] = {}  # a list of seeds a regime
     for one in candidates:
         groups[one.name, "blind"] = [[work.blind(one)]]
         groups[one.name, "maximal"] = [[work.scratch(one, work.n_all, seed) for seed in seeds]] * work.has_maximal
@@ -362,8 +365,8 @@ def _report(
             members[means] = [place[key] for key in means]
             if control != "blind":  # by how many labels they had; all of them are too few networks by themselves
                 pools[means] = min(jobs[0].n, max(regimes))
-    drawn: dict[str, Resampled[tuple[str, ...]]] = {
-        metric: resampled(
+    drawn: dict[str, ResampledRisks[tuple[str, ...]]] = {
+        metric: resample_risks(
             [runs[key].risks[metric] for key in keys],
             members,
             pools=pools,
@@ -386,13 +389,13 @@ def _report(
             metric=metric,
             unit=METRICS[metric].unit,
             dataset=data.name,
-            protocol=protocol_of(data.task, request.recipe),
+            protocol=format_protocol_name(data.task, request.recipe),
             frozen=request.recipe.frozen,
             regimes=[(n, n) for n in regimes],
             risks=risks["encoder"],
             scratch=risks["scratch"],
             blind=risks["blind"][0],
-            maximal=risks["maximal"][0] if recorded is None else constant_draws(recorded, n_draws=request.n_draws),
+            maximal=risks["maximal"][0] if recorded is None else make_constant_draws(recorded, n_draws=request.n_draws),
             n_seeds=[len(seeds)] * len(regimes),
             n_test=len(data.test),
             maximal_n=work.n_all if recorded is None else None,
@@ -413,8 +416,10 @@ def _report(
             for role, jobs in flat.items()
             for metric in data.task.metrics
         },
-        protocols={name: protocol_of(data.task, request.recipe, control=name) for name in ("encoder", *CONTROLS)},
-        notes=tuple(notes_on([images_of(data.train), images_of(data.test)])),
+        protocols={
+            name: format_protocol_name(data.task, request.recipe, control=name) for name in ("encoder", *CONTROLS)
+        },
+        notes=tuple(describe_decoding([get_image_set(data.train), get_image_set(data.test)])),
     )
 
 
@@ -422,7 +427,7 @@ SOURCE = "measured"
 Rows: TypeAlias = dict[Measurement, dict[str, Any]]
 
 
-def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | None = None) -> Rows:
+def make_curve_rows(report: CurveReport, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements with their provenance, for :func:`zoo.results.recording.record`: one row a run and metric.
 
     The controls are there for every encoder, under its name, and say in their protocol which they are. A recorded risk
@@ -431,7 +436,7 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
     rows, data, recipe, n_all = Rows(), report.data, report.request.recipe, len(report.data.train)
     for candidate in report.candidates:
         name = candidate.name
-        if name not in catalogue():
+        if name not in load_catalogue():
             raise QueryError(
                 f"The encoder {name!r} has no card, so that its results cannot be recorded; register it with zoo "
                 "register, and measure it by the id that it has then."
@@ -447,7 +452,7 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
             run = CurveRun(control="maximal", n_requested=n_all, n_actual=n_all, seed=None, risks={}, report=about)
             interval = Interval(value=report.request.maximal, ci_low=None, ci_high=None)
             every.append((data.task.metrics[0], run, interval))
-        hashed = preprocess_hash(build_preprocess(candidate.preprocess))
+        hashed = hash_preprocess(build_preprocess(candidate.preprocess))
         for metric, run, interval in every:
             is_encoder = run.control == "encoder"
             row = Measurement(
@@ -465,7 +470,7 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
                 source=source,
                 date=(day or date.today()).isoformat(),
             )
-            settings = recipe_dict(recipe if is_encoder else recipe.of_controls)
+            settings = describe_recipe(recipe if is_encoder else recipe.of_controls)
             found: dict[str, Any] = {"control": run.control, "task": data.task.name}
             found |= {"n_requested": run.n_requested, "n_actual": run.n_actual, **run.report}
             found.pop("seconds", None)  # which differ from one time to the next
@@ -473,11 +478,14 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
                 "weights_hash": candidate.weights_hash if is_encoder else None,
                 "preprocess_hash": hashed,
                 "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
-                "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
+                "data_hash": {
+                    "train": get_image_set(data.train).fingerprint,
+                    "val": get_image_set(data.test).fingerprint,
+                },
                 "features_hash": None,
                 "subset_hash": run.report.get("subset_hash"),
-                "code_version": code_version(),
-                "settings": settings | {"digest": recipe_digest(data.task)},
+                "code_version": get_code_version(),
+                "settings": settings | {"digest": hash_recipe(data.task)},
                 "report": found,
             }
     return rows

@@ -28,22 +28,22 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, Executor, Failure, PartOf, Resources, n_cores
-from ...execution.processes import Processes, tell
-from ...files import replaced
-from ...optional import requires_extra
-from .data import RegimeSubset, TransferData, forget_inputs, regime_subset
+from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores
+from ...execution.processes import Processes, send_message
+from ...files import replace_file
+from ...optional import require_extra
+from .data import RegimeSubset, TransferData, release_inputs, select_regime_subset
 from .models import Candidate
-from .recipe import Recipe, recipe_digest
-from .training import OnStep, Step, Trained, Training, Transfer, blind_run, train_run
+from .recipe import Recipe, hash_recipe
+from .training import OnStep, Training, TrainingStep, TransferResult, TransferSetup, run_constant_baseline, train_run
 
-with requires_extra("evaluate", needed_for="A learning curve"):
+with require_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
     import torch
 
 Control = Literal["encoder", "scratch", "maximal", "blind"]
 CONTROLS: tuple[Control, ...] = ("blind", "maximal", "scratch")
-Train: TypeAlias = Callable[[Encoder, Transfer, Training, OnStep | None], Trained]
+Train: TypeAlias = Callable[[Encoder, TransferSetup, Training, OnStep | None], TransferResult]
 """Trains one network and tests it, as :func:`zoo.evaluation.curves.training.train_run` does."""
 
 _FORMAT = "zoo-curve-run-1"
@@ -55,7 +55,7 @@ _TOLD_S = 0.2  # between two steps that are told
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CurveRun:
-    """A :class:`~zoo.evaluation.curves.training.Trained` network, or a control, of a regime."""
+    """A :class:`~zoo.evaluation.curves.training.TransferResult` network, or a control, of a regime."""
 
     control: Control
     n_requested: int  # labelled images, the validation part included
@@ -71,8 +71,8 @@ class CurveRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Job:
-    """One run, done or not; made by a :class:`Workload`."""
+class CurveJob:
+    """One run, done or not; made by a :class:`CurveWorkload`."""
 
     control: Control
     candidate: Candidate  # of a control, the first of those that share it
@@ -89,7 +89,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workload:
+class CurveWorkload:
     """What all runs of a report have in common; makes their jobs."""
 
     data: TransferData
@@ -106,69 +106,69 @@ class Workload:
         """The images of a regime, drawn once."""
         if (n, seed) not in self._subsets:
             share = self.recipe.validation_share
-            self._subsets[n, seed] = regime_subset(self.data.train, n, seed=seed, validation_share=share)
+            self._subsets[n, seed] = select_regime_subset(self.data.train, n, seed=seed, validation_share=share)
         return self._subsets[n, seed]
 
-    def blind(self, candidate: Candidate) -> Job:
+    def blind(self, candidate: Candidate) -> CurveJob:
         """The constant guess; of maps it depends on how images are cropped."""
         about = candidate.preprocess.hashed if self.data.task.is_dense else None
         key = self._hash("blind", about)
-        return Job(control="blind", candidate=candidate, n=self.n_all, seed=None, n_steps=0, key=key)
+        return CurveJob(control="blind", candidate=candidate, n=self.n_all, seed=None, n_steps=0, key=key)
 
-    def scratch(self, candidate: Candidate, n: int, seed: int) -> Job:
+    def scratch(self, candidate: Candidate, n: int, seed: int) -> CurveJob:
         """The network from random weights; with all images it is maximal supervision."""
         control: Control = "maximal" if n == self.n_all and self.has_maximal else "scratch"
         return self._trained(control, candidate, n, seed, self.recipe.of_controls, candidate.architecture_hash)
 
-    def encoder(self, candidate: Candidate, n: int, seed: int) -> Job:
+    def encoder(self, candidate: Candidate, n: int, seed: int) -> CurveJob:
         """The candidate itself."""
         about = [candidate.architecture_hash, candidate.weights_hash]
         return self._trained("encoder", candidate, n, seed, self.recipe, about)
 
     def _trained(
         self, control: Control, candidate: Candidate, n: int, seed: int, recipe: Recipe, network: object
-    ) -> Job:
+    ) -> CurveJob:
         subset = self.subset(n, seed)
         kind = "encoder" if control == "encoder" else "scratch"
         key = self._hash(kind, asdict(recipe), candidate.preprocess.hashed, network, subset.fingerprint, seed)
         n_steps = recipe.n_steps(len(subset.train))
-        return Job(control=control, candidate=candidate, n=n, seed=seed, n_steps=n_steps, key=key)
+        return CurveJob(control=control, candidate=candidate, n=n, seed=seed, n_steps=n_steps, key=key)
 
     def _hash(self, *about: object) -> str:
         data = [self.data.train.fingerprint, self.data.test.fingerprint, self.data.n_outputs]
-        text = json.dumps([_FORMAT, self.data.task.name, recipe_digest(self.data.task), data, *about], sort_keys=True)
+        text = json.dumps([_FORMAT, self.data.task.name, hash_recipe(self.data.task), data, *about], sort_keys=True)
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def ends_of_scale(work: Workload, candidates: Sequence[Candidate], seeds: Sequence[int]) -> tuple[Job, ...]:
+def make_scale_jobs(work: CurveWorkload, candidates: Sequence[Candidate], seeds: Sequence[int]) -> tuple[CurveJob, ...]:
     """The blind guess and maximal supervision, by which every other risk is calibrated."""
     jobs = [work.blind(candidate) for candidate in candidates]
     if work.has_maximal:
         jobs += [work.scratch(candidate, work.n_all, seed) for seed in seeds for candidate in candidates]
-    return distinct(jobs)
+    return select_distinct_jobs(jobs)
 
 
-def all_jobs(
-    work: Workload, candidates: Sequence[Candidate], regimes: Sequence[int], seeds: Sequence[int]
-) -> tuple[Job, ...]:
+def make_all_jobs(
+    work: CurveWorkload, candidates: Sequence[Candidate], regimes: Sequence[int], seeds: Sequence[int]
+) -> tuple[CurveJob, ...]:
     """Every run, each once: the ends of the scale, then the regimes from small to large."""
-    jobs = list(ends_of_scale(work, candidates, seeds))
+    jobs = list(make_scale_jobs(work, candidates, seeds))
     for n in sorted(regimes):
         for seed in seeds:
             jobs += [work.scratch(candidate, n, seed) for candidate in candidates]
             jobs += [work.encoder(candidate, n, seed) for candidate in candidates]
-    return distinct(jobs)
+    return select_distinct_jobs(jobs)
 
 
-def distinct(jobs: Iterable[Job]) -> tuple[Job, ...]:
+def select_distinct_jobs(jobs: Iterable[CurveJob]) -> tuple[CurveJob, ...]:
     """Each run once, at its first place."""
-    first: dict[str, Job] = {}
+    first: dict[str, CurveJob] = {}
     for job in jobs:
         first.setdefault(job.key, job)
     return tuple(first.values())
 
 
-def found_run(folder: Path, job: Job, *, n_test: int) -> CurveRun | None:
+def find_run(folder: Path, job: CurveJob, *, n_test: int) -> CurveRun | None:
     """The finished run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
     try:
         with np.load(folder / f"{job.key}.npz", allow_pickle=False) as arrays:
@@ -193,7 +193,7 @@ def found_run(folder: Path, job: Job, *, n_test: int) -> CurveRun | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Setup:
+class CurveSetup:
     """What all runs of a report are done with; goes to other processes."""
 
     data: TransferData
@@ -203,15 +203,15 @@ class Setup:
     train: Train = train_run
 
 
-def perform(setup: Setup, job: Job) -> bool | Failure:
+def perform(setup: CurveSetup, job: CurveJob) -> bool | Failure:
     """Does a job, whose run is a file of the folder afterwards: what a worker does."""
     last_s = 0.0
 
-    def on_step(step: Step) -> None:
+    def on_step(step: TrainingStep) -> None:
         nonlocal last_s
         if time.monotonic() - last_s >= _TOLD_S:
             last_s = time.monotonic()
-            tell((job.key, step))
+            send_message((job.key, step))
 
     try:
         trained = _trained(setup, job, on_step)
@@ -222,7 +222,7 @@ def perform(setup: Setup, job: Job) -> bool | Failure:
     arrays = {_RISK + metric: risks for metric, risks in trained.risks.items()}
     arrays |= {} if trained.examples is None else {"examples": trained.examples}
     try:
-        with replaced(path) as file:
+        with replace_file(path) as file:
             np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
     except OSError as error:
         text = f"The run {job.label!r} could not be written to {path} ({error.strerror}); make room or name another "
@@ -230,15 +230,15 @@ def perform(setup: Setup, job: Job) -> bool | Failure:
     return True
 
 
-def _trained(setup: Setup, job: Job, on_step: OnStep) -> Trained:
+def _trained(setup: CurveSetup, job: CurveJob, on_step: OnStep) -> TransferResult:
     began_s, data, preprocess = time.monotonic(), setup.data, job.candidate.preprocess
     about: dict[str, Any] = {"subset_hash": None, "n_train": len(data.train), "n_validation": 0}
     if job.seed is None:
-        trained = blind_run(data, preprocess, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers)
+        trained = run_constant_baseline(data, preprocess, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers)
     else:
-        subset = Workload(data=data, recipe=setup.recipe).subset(job.n, job.seed)
+        subset = CurveWorkload(data=data, recipe=setup.recipe).subset(job.n, job.seed)
         is_encoder = job.control == "encoder"
-        transfer = Transfer(
+        transfer = TransferSetup(
             data=data,
             train=subset.train,
             validation=subset.validation,
@@ -261,7 +261,7 @@ def _trained(setup: Setup, job: Job, on_step: OnStep) -> Trained:
                 "learning rates if the training diverged."
             )
     report = {"seconds": time.monotonic() - began_s, **trained.report, **about}
-    return Trained(risks=risks, examples=trained.examples, report=report)
+    return TransferResult(risks=risks, examples=trained.examples, report=report)
 
 
 class CurveProgress:
@@ -273,31 +273,31 @@ class CurveProgress:
         Called again when it is known what else is to be done.
         """
 
-    def began(self, job: Job) -> None:
+    def began(self, job: CurveJob) -> None:
         """A run begins."""
 
-    def step(self, job: Job, step: Step) -> None:
+    def step(self, job: CurveJob, step: TrainingStep) -> None:
         """A run has done a step."""
 
-    def ended(self, job: Job, run: CurveRun | None) -> None:
+    def ended(self, job: CurveJob, run: CurveRun | None) -> None:
         """A run is done and in the cache; None if it failed."""
 
     def end(self) -> None:
         """No more will come, whether all are done or not."""
 
 
-class Runner:
+class CurveRunner:
     """Does jobs on workers; used as a context, at whose end processes that it started are gone.
 
     ``runs`` has the runs that are done, by the key of their job. ``watch`` is called with them before the first job and
     after each that ends; what it raises ends the rest. ``executor`` does the jobs, on machines that reach the folder;
     without it they are done here or in ``n_processes``. Of a part of the work it does the jobs of that part, and
-    :class:`Unfinished` is raised if others are left.
+    :class:`UnfinishedParts` is raised if others are left.
     """
 
     def __init__(
         self,
-        setup: Setup,
+        setup: CurveSetup,
         *,
         n_processes: int = 1,
         executor: Executor | None = None,
@@ -309,12 +309,14 @@ class Runner:
             raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
         self.runs: dict[str, CurveRun] = {}
         self._is_ours, self._part = executor is None, (1, 1)
-        if isinstance(executor, PartOf):  # which jobs are its own does not depend on which are done
+        if isinstance(executor, PartExecutor):  # which jobs are its own does not depend on which are done
             self._part, executor = (executor.k, executor.n), executor.executor
         self._executor: Executor = Processes(n_processes if n_processes > 1 else 0) if executor is None else executor
         n_workers = self._executor.n_workers
         if resources is None:
-            resources = Resources(n_cpus=max(1, n_cores() // n_workers) if n_workers > 1 else torch.get_num_threads())
+            resources = Resources(
+                n_cpus=max(1, count_cores() // n_workers) if n_workers > 1 else torch.get_num_threads()
+            )
         self._resources = resources
         if isinstance(self._executor, Processes):
             self._executor.listen = self._listen
@@ -322,35 +324,35 @@ class Runner:
         self._setup = setup
         self._progress = CurveProgress() if progress is None else progress
         self._watch = watch
-        self._open: dict[str, Job] = {}  # handed out, by their keys
+        self._open: dict[str, CurveJob] = {}  # handed out, by their keys
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> CurveRunner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._is_ours:
             self._executor.close()
         self._progress.end()
-        forget_inputs()  # of runs in this process: gigabytes that are the user's again
+        release_inputs()  # of runs in this process: gigabytes that are the user's again
 
-    def do(self, jobs: Iterable[Job]) -> None:
+    def do(self, jobs: Iterable[CurveJob]) -> None:
         """Does the jobs that are not done; the results are in ``runs``.
 
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
-        wanted = distinct(jobs)
+        wanted = select_distinct_jobs(jobs)
         k, n = self._part
         own = {job.key for job in wanted[k - 1 :: n]}
         folder, n_test = self._setup.folder, len(self._setup.data.test)
         for job in wanted:
-            if job.key not in self.runs and (cached := found_run(folder, job, n_test=n_test)) is not None:
+            if job.key not in self.runs and (cached := find_run(folder, job, n_test=n_test)) is not None:
                 self.runs[job.key] = cached
         waiting = deque(job for job in wanted if job.key not in self.runs and job.key in own)
         self._progress.start(len(wanted), len(wanted) - len(waiting), n_steps=sum(job.n_steps for job in waiting))
         self._watch(self.runs)
-        failures: list[tuple[Job, Failure]] = []
+        failures: list[tuple[CurveJob, Failure]] = []
 
-        def handed_out() -> Iterator[Job]:
+        def handed_out() -> Iterator[CurveJob]:
             while waiting:
                 job = waiting.popleft()
                 self._open[job.key] = job
@@ -361,7 +363,7 @@ class Runner:
         with closing(outcomes):  # type: ignore[type-var]
             for outcome in outcomes:
                 job, failure = self._open.pop(outcome.work.key), outcome.value
-                if failure is True and (run := found_run(folder, job, n_test=n_test)) is not None:
+                if failure is True and (run := find_run(folder, job, n_test=n_test)) is not None:
                     self.runs[job.key] = run
                     self._progress.ended(job, run)
                     self._watch(self.runs)
@@ -388,15 +390,15 @@ class Runner:
             )
             raise replace(first, text=text).error()
         if n_done < len(wanted):
-            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=folder)
+            raise UnfinishedParts(part=self._part, n_jobs=len(wanted), n_done=n_done, at=folder)
 
-    def _listen(self, told: tuple[str, Step]) -> None:
+    def _listen(self, told: tuple[str, TrainingStep]) -> None:
         key, step = told
         if key in self._open:
             self._progress.step(self._open[key], step)
 
 
-class Unfinished(ZooError):
+class UnfinishedParts(ZooError):
     """The runs of part k of n of the work are done, ``n_done`` of all ``n_jobs``, and those of other parts are not."""
 
     def __init__(self, *, part: tuple[int, int], n_jobs: int, n_done: int, at: Path) -> None:

@@ -22,19 +22,36 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.schema import Preprocess
 from ...datasets.dense import MapSet
-from ...datasets.subsets import raw_draws
-from ...drift import full_precision
+from ...datasets.subsets import draw_raw
 from ...encoders.processor import keep_memory
-from ...errors import DataError, QueryError, counted
-from ...features.computing import PRECISIONS, device_for
-from ...features.decoding import died, is_death
-from ...optional import requires_extra
+from ...errors import DataError, QueryError, format_count
+from ...features.computing import PRECISIONS, choose_device
+from ...features.decoding import is_death, make_worker_death_error
+from ...optional import require_extra
+from ...regression_check import use_full_precision
 from .calibration import majority_class, pixelwise_direction, pixelwise_median
-from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
-from .models import TargetScale, TransferModel, loss_of, n_terms, risks_of, scale_of, transfer_model
-from .recipe import Recipe, Task
+from .data import (
+    HeldInputs,
+    Inputs,
+    TransferBatch,
+    TransferData,
+    get_class_labels,
+    load_inputs,
+    read_targets,
+    split_positions,
+)
+from .models import (
+    TargetScale,
+    TransferModel,
+    build_transfer_model,
+    compute_loss,
+    compute_risks,
+    compute_target_scale,
+    count_loss_terms,
+)
+from .recipe import Recipe, TransferTask
 
-with requires_extra("models", needed_for="Training a transfer"):
+with require_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor, nn
@@ -62,7 +79,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Transfer:
+class TransferSetup:
     """What an encoder is trained and tested on, and how: all that decides the result of a run but the encoder."""
 
     data: TransferData
@@ -74,7 +91,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """How far a run is."""
 
     step: int  # steps done, those at learning rates that were given up included
@@ -82,11 +99,11 @@ class Step:
     validation_risk: float | None  # after this step, in the unit of the first metric; None without an evaluation
 
 
-OnStep: TypeAlias = Callable[[Step], None]
+OnStep: TypeAlias = Callable[[TrainingStep], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trained:
+class TransferResult:
     """Result of a run.
 
     ``risks`` has for each metric a float32 array (n_test,), in the unit of the metric; lower is better. ``examples``,
@@ -100,14 +117,14 @@ class Trained:
     report: dict[str, Any]
 
 
-def copied(value: Any) -> Any:
+def copy_to_cpu(value: Any) -> Any:
     """A copy on the CPU that shares no memory with the training."""
     if isinstance(value, torch.Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
+        return {key: copy_to_cpu(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(copied(each) for each in value)
+        return type(value)(copy_to_cpu(each) for each in value)
     return value
 
 
@@ -115,7 +132,7 @@ def copied(value: Any) -> Any:
 class FitContext:
     """What all learning rates of a run have in common."""
 
-    task: Task
+    task: TransferTask
     recipe: Recipe
     seed: int
     scale: TargetScale
@@ -159,7 +176,7 @@ class FitContext:
             epoch, place = divmod(step, n_of_epoch)
             if epoch != ordered:
                 ordered = epoch
-                order = np.argsort(raw_draws((self.seed, _ORDER_STREAM, epoch), len(self.train)), kind="stable")
+                order = np.argsort(draw_raw((self.seed, _ORDER_STREAM, epoch), len(self.train)), kind="stable")
             yield order[place * self.batch_size : (place + 1) * self.batch_size]
 
     def parts(self, n: int) -> list[tuple[int, int]]:
@@ -176,11 +193,11 @@ class FitContext:
     def evaluation_cuts(self, n: int) -> list[np.ndarray]:
         """The positions of n images, those of one forward pass without gradient at a time."""
         training = -(-self.batch_size // self.recipe.accumulate)
-        return cuts_of(n, min(_MOST_IMAGES, max(_MOST_PIXELS // self.px**2, 2 * training)))
+        return split_positions(n, min(_MOST_IMAGES, max(_MOST_PIXELS // self.px**2, 2 * training)))
 
     def predictions(
         self, network: nn.Module, inputs: Inputs, *, n: int | None = None
-    ) -> Iterator[tuple[Tensor, Batch]]:
+    ) -> Iterator[tuple[Tensor, TransferBatch]]:
         """Predictions for the first n images, float32 in the unit of training, with their batches; in eval mode."""
         network.eval()
         n_images = len(inputs) if n is None else min(n, len(inputs))
@@ -194,23 +211,25 @@ class FitContext:
                 yield prediction, batch
 
 
-def evaluated(context: FitContext, network: nn.Module, inputs: Inputs) -> tuple[dict[str, np.ndarray], float]:
+def evaluate_network(context: FitContext, network: nn.Module, inputs: Inputs) -> tuple[dict[str, np.ndarray], float]:
     """Risks of every image by every metric, float32 (n,), in its unit; and the mean loss, in the unit of training."""
     by_metric: dict[str, list[Tensor]] = {metric: [] for metric in context.task.metrics}
     losses: list[Tensor] = []
     terms: list[Tensor] = []
     for prediction, batch in context.predictions(network, inputs):  # nothing goes to the CPU here: no GPU waits
         target = context.scale.standardised(batch.target)
-        losses.append(loss_of(context.task, prediction, target, batch.valid))
-        terms.append(torch.as_tensor(n_terms(context.task, target, batch.valid), device=prediction.device))
-        for metric, risk in risks_of(context.task, prediction, batch.target, batch.valid, scale=context.scale).items():
+        losses.append(compute_loss(context.task, prediction, target, batch.valid))
+        terms.append(torch.as_tensor(count_loss_terms(context.task, target, batch.valid), device=prediction.device))
+        for metric, risk in compute_risks(
+            context.task, prediction, batch.target, batch.valid, scale=context.scale
+        ).items():
             by_metric[metric].append(risk)
     risks = {metric: torch.cat(parts).cpu().numpy() for metric, parts in by_metric.items()}
     n = torch.stack(terms).cpu().double()
     return risks, float((torch.stack(losses).cpu().double() * n).sum() / n.sum())
 
 
-class Fitting:
+class TrainingState:
     """A network, its optimizer, and the evaluations of the validation part so far.
 
     ``step`` is the number of steps done. ``history`` has [step, risk, loss] of each evaluation, the mean risk by the
@@ -232,7 +251,7 @@ class Fitting:
             fused=device in ("cpu", "cuda"),
         )
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
-            self._optimizer, partial(rate_factor, n_steps=context.n_steps)
+            self._optimizer, partial(compute_rate_factor, n_steps=context.n_steps)
         )
         self._scaler = torch.amp.GradScaler(device, enabled=context.recipe.precision == "float16")
 
@@ -277,7 +296,7 @@ class Fitting:
             "history": self.history,
             "best": self.best,
             "best_weights": self._best_weights,
-            "weights": trained_weights(self.network),
+            "weights": select_trained_weights(self.network),
             "optimizer": self._optimizer.state_dict(),
             "schedule": self._schedule.state_dict(),
             "scaler": self._scaler.state_dict(),
@@ -292,19 +311,19 @@ class Fitting:
         self._schedule.load_state_dict(state["schedule"])
         self._scaler.load_state_dict(state["scaler"])
 
-    def _one_step(self, batch: Batch) -> None:
+    def _one_step(self, batch: TransferBatch) -> None:
         context = self.context
         self._seed()
         target = context.scale.standardised(batch.target)
-        standardised = Batch(batch.images, target, batch.valid)
-        n_all = n_terms(context.task, target, batch.valid)
+        standardised = TransferBatch(batch.images, target, batch.valid)
+        n_all = count_loss_terms(context.task, target, batch.valid)
         self._optimizer.zero_grad()
         for start, stop in context.parts(len(batch)):
             part = standardised.part(start, stop)
             with context.autocast():
                 prediction = self.network(part.images)
-            loss = loss_of(context.task, prediction.float(), part.target, part.valid)
-            share = n_terms(context.task, part.target, part.valid) / n_all
+            loss = compute_loss(context.task, prediction.float(), part.target, part.valid)
+            share = count_loss_terms(context.task, part.target, part.valid) / n_all
             self._scaler.scale(loss * share).backward()  # type: ignore[no-untyped-call]
         self._scaler.unscale_(self._optimizer)
         torch.nn.utils.clip_grad_norm_(self._parameters, context.recipe.clip_norm)
@@ -314,23 +333,23 @@ class Fitting:
 
     def _seed(self) -> None:
         """Seeds dropout and dropped paths by the number of the step."""
-        noise = int(raw_draws((self.context.seed, _NOISE_STREAM, self.step), 1)[0] >> np.uint64(1))
+        noise = int(draw_raw((self.context.seed, _NOISE_STREAM, self.step), 1)[0] >> np.uint64(1))
         torch.default_generator.manual_seed(noise)  # torch.manual_seed would note every call for all accelerators
         if self.context.device.type == "cuda":
             with torch.cuda.device(self.context.device):
                 torch.cuda.manual_seed(noise)
 
     def _evaluate(self) -> float:
-        risks, loss = evaluated(self.context, self.network, self.context.validation)
+        risks, loss = evaluate_network(self.context, self.network, self.context.validation)
         risk = float(np.mean(risks[self.context.task.metrics[0]], dtype=np.float64))
         self.history.append([self.step, risk, loss])
         if not self.diverged and (self.best is None or (risk, loss) < tuple(self.best[1:])):
             self.best = [self.step, risk, loss]
-            self._best_weights = copied(trained_weights(self.network))
+            self._best_weights = copy_to_cpu(select_trained_weights(self.network))
         return risk
 
 
-def trained_weights(network: nn.Module) -> dict[str, Any]:
+def select_trained_weights(network: nn.Module) -> dict[str, Any]:
     """The part of the state dict that training changes; shares memory with the network."""
     fixed = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     return {name: value for name, value in network.state_dict().items() if name not in fixed}
@@ -345,10 +364,10 @@ def _groups(network: nn.Module, learning_rate: float, head_rate: float) -> list[
     return [{"params": encoder, "lr": learning_rate}, *groups] if encoder else groups
 
 
-def rate_factor(step: int, *, n_steps: int) -> float:
+def compute_rate_factor(step: int, *, n_steps: int) -> float:
     """Factor of the learning rate at a step: a rise over the first tenth of the steps, then half a cosine.
 
-    >>> [round(rate_factor(step, n_steps=20), 2) for step in (0, 1, 2, 11, 20)]
+    >>> [round(compute_rate_factor(step, n_steps=20), 2) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
     """
     rising = math.ceil(n_steps / 10)
@@ -360,18 +379,20 @@ def rate_factor(step: int, *, n_steps: int) -> float:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnStep | None = None) -> Trained:
+def train_run(
+    encoder: Encoder, transfer: TransferSetup, how: Training, on_step: OnStep | None = None
+) -> TransferResult:
     """Trains a copy of an encoder with a decoder, and tests it."""
     began_s = time.monotonic()
     data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
     train, validation = transfer.train, transfer.validation
     if len(train) < 2 or not len(validation):
         raise DataError(
-            f"{data.name!r} has {counted(len(train), 'image')} to train on and {len(validation)} to validate "
+            f"{data.name!r} has {format_count(len(train), 'image')} to train on and {len(validation)} to validate "
             "on; expected at least 2 and 1, so ask for more labels."
         )
-    device = device_for(encoder, how.device)
-    model = transfer_model(
+    device = choose_device(encoder, how.device)
+    model = build_transfer_model(
         deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
         data.task,
         n_outputs=data.n_outputs,
@@ -386,7 +407,7 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
         )
     with _computing(device, recipe):
         wanted = [(data.train, train), (data.train, validation), (data.test, np.arange(len(data.test)))]
-        of_train, of_validation, of_test = inputs_of(
+        of_train, of_validation, of_test = load_inputs(
             wanted, preprocess, memory_bytes=how.memory_bytes, n_workers=how.n_workers, device=device
         )
         context = FitContext(
@@ -413,12 +434,13 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
         if fitting is None:
             tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
             raise DataError(
-                f"Training on {counted(len(train), 'image')} of {data.name!r} in {recipe.precision} gives losses that "
+                f"Training on {format_count(len(train), 'image')} of {data.name!r} in {recipe.precision} gives losses "
+                "that "
                 f"are not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check "
                 "weights and targets, or give it smaller learning rates."
             )
         fitting.load_best()
-        risks, _ = evaluated(context, model, of_test)
+        risks, _ = evaluate_network(context, model, of_test)
         examples = None
         if data.task.is_dense:
             predictions = context.predictions(model, of_test, n=N_EXAMPLES)
@@ -440,33 +462,33 @@ def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnSt
         "device": device.type,
         "seconds": time.monotonic() - began_s,
     }
-    return Trained(risks=risks, examples=examples, report=report)
+    return TransferResult(risks=risks, examples=examples, report=report)
 
 
 def _fitted(
     context: FitContext, network: nn.Module, on_step: OnStep | None
-) -> tuple[Fitting | None, list[dict[str, Any]]]:
+) -> tuple[TrainingState | None, list[dict[str, Any]]]:
     """Trains at all learning rates, and to the end at the best; None if no learning rate gives finite losses.
 
     The network has the weights to begin with, on the device, and those of the last step afterwards.
     """
     rates, n_tuning = context.recipe.learning_rates, context.n_tuning
-    first = copied(trained_weights(network)) if len(rates) > 1 else {}
+    first = copy_to_cpu(select_trained_weights(network)) if len(rates) > 1 else {}
     trials: list[dict[str, Any]] = []
     leader: State | None = None
 
-    def advance(fitting: Fitting, until: int, *, before: int) -> None:
+    def advance(fitting: TrainingState, until: int, *, before: int) -> None:
         """Trains to a step; ``before`` steps were done at learning rates that are no longer trained."""
 
         def after(risk: float | None) -> None:
             if on_step is not None:
-                on_step(Step(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
+                on_step(TrainingStep(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
 
         fitting.advance(until, after)
 
     for number, rate in enumerate(rates):
         network.load_state_dict(first, strict=False)
-        fitting = Fitting(context, network, rate)
+        fitting = TrainingState(context, network, rate)
         advance(fitting, n_tuning, before=number * n_tuning)
         step, risk, loss = fitting.history[-1]
         is_finite = not fitting.diverged
@@ -479,12 +501,12 @@ def _fitted(
             }
         )
         if _best(trials) == number and number + 1 < len(rates):
-            leader = copied(fitting.state())
+            leader = copy_to_cpu(fitting.state())
     best = _best(trials)
     if best is None:
         return None, trials
     if best + 1 < len(rates) and leader is not None:
-        fitting = Fitting(context, network, rates[best])
+        fitting = TrainingState(context, network, rates[best])
         fitting.load(leader)
     leader = None
     advance(fitting, context.n_steps, before=(len(rates) - 1) * n_tuning)
@@ -509,7 +531,7 @@ def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
         keep_memory()
     on_gpu: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first too
     try:
-        with on_gpu, torch.random.fork_rng(devices=gpu), full_precision():
+        with on_gpu, torch.random.fork_rng(devices=gpu), use_full_precision():
             yield
     except torch.OutOfMemoryError as error:
         raise QueryError(
@@ -519,10 +541,10 @@ def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
     except RuntimeError as error:
         if not is_death(error):
             raise
-        raise died(str(error)) from error
+        raise make_worker_death_error(str(error)) from error
 
 
-def _scale(transfer: Transfer) -> TargetScale:
+def _scale(transfer: TransferSetup) -> TargetScale:
     """The scale of maps, from the training part; classes have none."""
     data, px = transfer.data, transfer.preprocess.crop_px
     if not data.task.is_dense:
@@ -534,18 +556,20 @@ def _scale(transfer: Transfer) -> TargetScale:
         for batch in batches:
             numbers = batch.target.movedim(1, -1)  # (n, px, px, c)
             values.append((numbers.flatten(0, 2) if batch.valid is None else numbers[batch.valid]).numpy())
-    return scale_of(np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}")
+    return compute_target_scale(
+        np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}"
+    )
 
 
 def _features(context: FitContext, model: TransferModel, inputs: Inputs) -> HeldInputs:
     """Features of a frozen encoder, computed once for all steps."""
-    items: list[Batch] = []
+    items: list[TransferBatch] = []
     model.eval()
     with closing(inputs.batches(context.evaluation_cuts(len(inputs)))) as batches:
         for batch in batches:
             batch = batch.to(context.device, context.layout)
             with torch.no_grad(), context.autocast():
-                seen = Batch(model.encoder_features(batch.images).float(), batch.target, None)
+                seen = TransferBatch(model.encoder_features(batch.images).float(), batch.target, None)
             items += [seen.part(row, row + 1) for row in range(len(batch))]
     return HeldInputs(items)
 
@@ -565,16 +589,18 @@ _CONSTANTS = {  # the blind guess with the lowest risk by a metric of maps, and 
 }
 
 
-def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, n_workers: int = 0) -> Trained:
+def run_constant_baseline(
+    data: TransferData, preprocess: Preprocess, *, memory_bytes: int, n_workers: int = 0
+) -> TransferResult:
     """The constant with the lowest risk on the training images, tested; each metric has its own.
 
     Maps are cropped as the images of the encoders are that it is compared with. If they take more than
     ``memory_bytes``, evenly spaced ones that fit stand for all. ``examples`` repeat the constant of the first metric.
 
-    >>> from zoo.cards.catalogue import catalogue
+    >>> from zoo.cards.catalogue import load_catalogue
     >>> from zoo.evaluation.curves.data import transfer_data
     >>> data = transfer_data("shapes:classes=4,train=40,val=20", "classification")
-    >>> blind = blind_run(data, catalogue()["pocket_sup_rn_shapes"].preprocess, memory_bytes=1 << 20)
+    >>> blind = run_constant_baseline(data, load_catalogue()["pocket_sup_rn_shapes"].preprocess, memory_bytes=1 << 20)
     >>> float(blind.risks["transfer_error"].mean())
     75.0
     """
@@ -598,7 +624,7 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, 
             for batch in batches:
                 for metric, constant in constants.items():
                     prediction = torch.from_numpy(constant).expand(len(batch), *constant.shape)
-                    of_batch = risks_of(data.task, prediction, batch.target, batch.valid, scale=TargetScale())
+                    of_batch = compute_risks(data.task, prediction, batch.target, batch.valid, scale=TargetScale())
                     parts[metric].append(of_batch[metric])
         risks = {metric: torch.cat(each).numpy() for metric, each in parts.items()}
         first = constants[data.task.metrics[0]]
@@ -606,7 +632,7 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, 
         some = f"{n_images:,} evenly spaced of the {n_train:,}" if n_images < n_train else f"the {n_train:,}"
         words = {metric: f"{_CONSTANTS[metric][1]} of {some} training images" for metric in constants}
     else:
-        labels, tested = labels_of(data.train), labels_of(data.test)
+        labels, tested = get_class_labels(data.train), get_class_labels(data.test)
         guess = majority_class(labels, data.n_outputs)  # type: ignore[arg-type]  # images with classes
         share, metric, n_images = 100 * float(np.mean(labels == guess)), data.task.metrics[0], n_train
         risks = {metric: np.where(tested == guess, 0, 100).astype(np.float32)}
@@ -614,4 +640,4 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, 
         words = {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"}
     seconds = time.monotonic() - began_s
     report = {"constants": words, "n_images": n_images, "n_train": n_train, "seconds": seconds}
-    return Trained(risks=risks, examples=examples, report=report)
+    return TransferResult(risks=risks, examples=examples, report=report)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...optional import lazy
+from ...optional import make_lazy_exports
 from ...results.vocabulary import LABEL_FREE_METRICS
 
 if TYPE_CHECKING:
@@ -32,4 +32,4 @@ else:
     for _metric in LABEL_FREE_METRICS.values():
         _module, _, _function = _metric.function.partition(".")
         _modules.setdefault(_module, []).append(_function)
-    __getattr__, __dir__, __all__ = lazy(__name__, _modules)
+    __getattr__, __dir__, __all__ = make_lazy_exports(__name__, _modules)

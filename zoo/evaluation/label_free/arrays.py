@@ -13,11 +13,11 @@ from numbers import Integral, Real
 from typing import Any
 
 from ...errors import DataError, QueryError
-from ...optional import requires_extra
-from ..arrays import Array, floats_of, labels_of, rows_of, table_of
-from ..eigen import eigh
+from ...optional import require_extra
+from ..arrays import Array, check_finite_rows, check_labels, check_rows, convert_to_floats
+from ..eigen import compute_eigh
 
-with requires_extra("models", needed_for="A label-free metric"):
+with require_extra("models", needed_for="A label-free metric"):
     import numpy as np
     import torch
     from torch import Tensor
@@ -77,13 +77,14 @@ def require_rows(n: int, least: int, name: str, *, needed_for: str) -> None:
 def require_varied(z: Array, name: str, *, needed_for: str) -> None:
     """Refuse features that are the same in every row."""
     if all(bool((z[start : start + 512] == z[:1]).all()) for start in range(0, len(z), 512)):  # ends with the first
-        raise collapsed(len(z), name, needed_for, z[0])
+        raise make_collapsed_error(len(z), name, needed_for, z[0])
 
 
-def collapsed(n: int, name: str, needed_for: str, row: Array) -> DataError:
+def make_collapsed_error(n: int, name: str, needed_for: str, row: Array) -> DataError:
     """The error of features that are the same in all ``n`` rows."""
     return DataError(
-        f"All {n} rows of {name} are equal, so {needed_for} is not defined: {coarseness(row)}the representation has "
+        f"All {n} rows of {name} are equal, so {needed_for} is not defined: {describe_coarseness(row)}the "
+        "representation has "
         "collapsed to a point, or it is always the same image."
     )
 
@@ -91,12 +92,12 @@ def collapsed(n: int, name: str, needed_for: str, row: Array) -> DataError:
 _COARSE = 0.01  # distance of neighbouring numbers from which differences of common features are lost
 
 
-def coarseness(z: Array) -> str:
+def describe_coarseness(z: Array) -> str:
     """How far apart the numbers of ``z`` are in the precision that holds them, where rounding may hide what differs.
 
-    >>> coarseness(np.full((3, 2), 1e4, np.float16))
+    >>> describe_coarseness(np.full((3, 2), 1e4, np.float16))
     'float16, which holds these numbers, has steps of 8 at 1e+04, so that smaller differences were rounded away; or '
-    >>> coarseness(np.full((3, 2), 0.7, np.float32))
+    >>> describe_coarseness(np.full((3, 2), 0.7, np.float32))
     ''
     """
     rows = torch.from_numpy(np.asarray(z, dtype=np.float64))
@@ -117,30 +118,30 @@ def _require_range(least: float, most: float, name: str) -> None:
         )
 
 
-def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:
+def check_feature_rows(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:
     """Features as an array (n, dim) in memory, float64 if they are, else float32; finite, of at least ``least`` rows.
 
-    >>> features_of([[1, 2], [3, 4]]).dtype
+    >>> check_feature_rows([[1, 2], [3, 4]]).dtype
     dtype('float64')
-    >>> features_of([[1.0, 2.0]], least=3, needed_for="TwoNN")
+    >>> check_feature_rows([[1.0, 2.0]], least=3, needed_for="TwoNN")
     Traceback (most recent call last):
     ...
     zoo.errors.DataError: z has 1 row, but TwoNN needs at least 3: give it more images.
     """
-    rows = table_of(_on_cpu(z), name)
+    rows = check_finite_rows(_on_cpu(z), name)
     require_rows(len(rows), least, name, needed_for=needed_for)
     if rows.dtype == np.float64:
         _require_range(float(rows.min()), float(rows.max()), name)
     return rows
 
 
-def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "this metric") -> tuple[Array, Array]:
+def check_views(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "this metric") -> tuple[Array, Array]:
     """Views of images as features (n, dim), and the number of the image that each is a view of, int64 (n,).
 
     ``z`` has the shape (n_images, n_views, dim), or (n, dim) with ``ids``: n numbers or names of images, in any order.
     Refuses fewer than two images, and an image with fewer than two views.
 
-    >>> rows, ids = views_of(np.arange(12.0).reshape(2, 3, 2))
+    >>> rows, ids = check_views(np.arange(12.0).reshape(2, 3, 2))
     >>> rows.shape, ids.tolist()
     ((6, 2), [0, 0, 0, 1, 1, 1])
     """
@@ -152,13 +153,13 @@ def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "thi
             "know which rows are views of one image: pass (n_images, n_views, dim) alone, or (n, dim) with ids."
         )
     if ids is None:
-        rows = features_of(np.asarray(z).reshape(-1, shape[2]), name, needed_for=needed_for)
+        rows = check_feature_rows(np.asarray(z).reshape(-1, shape[2]), name, needed_for=needed_for)
         numbers = np.repeat(np.arange(shape[0]), shape[1])
     else:
         if any(one is None for one in np.asarray(ids, dtype=object).ravel()):
             raise DataError("ids holds None, expected the number or name of the image that each row is a view of.")
-        rows = features_of(z, name, needed_for=needed_for)
-        numbers = np.unique(labels_of(ids, len(rows), "ids"), return_inverse=True)[1]
+        rows = check_feature_rows(z, name, needed_for=needed_for)
+        numbers = np.unique(check_labels(ids, len(rows), "ids"), return_inverse=True)[1]
     counts = np.bincount(numbers)
     if len(counts) < 2 or counts.min() < 2:
         raise DataError(
@@ -168,25 +169,25 @@ def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "thi
     return rows, numbers.astype(np.int64)
 
 
-def pieces(n: int, dim: int) -> Iterator[slice]:
+def iterate_slices(n: int, dim: int) -> Iterator[slice]:
     """Slices of ``n`` rows, each of some 4 MB of float64 numbers."""
     step = max(1, _PIECE_BYTES // (8 * dim))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
 
-def tensor_of(rows: Any, name: str, first: int = 0) -> Tensor:
+def convert_to_tensor(rows: Any, name: str, first: int = 0) -> Tensor:
     """Rows (n, dim) as a tensor without gradient: float64 if they are float64 or whole numbers, else float32.
 
     Refuses NaN, infinity and numbers out of range, on a GPU not before they are used; ``first`` is the number of the
     first row, for the message.
 
-    >>> tensor_of([[1, 2]], "z").dtype
+    >>> convert_to_tensor([[1, 2]], "z").dtype
     torch.float64
     """
     if not isinstance(rows, Tensor):
         array = np.asarray(rows)
-        array = floats_of(array.astype(np.float64) if array.dtype.kind in "iub" else array, name)
+        array = convert_to_floats(array.astype(np.float64) if array.dtype.kind in "iub" else array, name)
         rows = torch.from_numpy(array if array.flags.writeable else array.copy())
     found: Tensor = rows.detach()
     if found.is_complex():
@@ -215,12 +216,12 @@ def _on_cpu(z: Any) -> Any:
     return found.float() if str(found.dtype) == "torch.bfloat16" else found
 
 
-def batches_of(z: Any, name: str = "z") -> Iterator[Tensor]:
+def iterate_batches(z: Any, name: str = "z") -> Iterator[Tensor]:
     """Checked rows of an array, a tensor, rows on disk or an iterator of batches, some thousand at a time."""
     if isinstance(z, Iterator):
         n, dim = 0, None
         for batch in z:
-            rows = tensor_of(batch, "the batches so far", n)
+            rows = convert_to_tensor(batch, "the batches so far", n)
             n, dim = n + len(rows), dim or rows.shape[1]
             if rows.shape[1] != dim:
                 raise DataError(f"A batch has {rows.shape[1]} features, but those before it had {dim}.")
@@ -229,12 +230,12 @@ def batches_of(z: Any, name: str = "z") -> Iterator[Tensor]:
         if not n:
             raise DataError(f"{name} has no batches, expected features (n, dim) in each of them.")
         return
-    every = rows_of(z, name)
+    every = check_rows(z, name)
     for start in range(0, every.shape[0], _BLOCK_ROWS):
-        yield tensor_of(every[start : start + _BLOCK_ROWS], name, start)
+        yield convert_to_tensor(every[start : start + _BLOCK_ROWS], name, start)
 
 
-def triangular_factor(blocks: Iterable[Tensor]) -> Tensor:
+def compute_triangular_factor(blocks: Iterable[Tensor]) -> Tensor:
     """Upper triangular R (k, dim) with R'R the second moments of float64 rows in blocks (m, dim), by QR.
 
     Nothing is squared, so that directions of 1e-10 of the largest survive. Memory: a few times 8 dim**2 bytes.
@@ -272,7 +273,7 @@ class Gram:
     @torch.no_grad()
     def update(self, batch: Any) -> None:
         """Add rows (n, dim), an array or a tensor of any device; refuses NaN and another number of features."""
-        rows = tensor_of(batch, "the batches so far", self.count)
+        rows = convert_to_tensor(batch, "the batches so far", self.count)
         if not len(rows):
             return
         if not self.count:
@@ -322,7 +323,7 @@ class Gram:
         return self._shift + self._total / self.count, scatter, constant
 
 
-def root_of(products: Tensor) -> Tensor:
+def compute_moment_root(products: Tensor) -> Tensor:
     """R (dim, dim) with R'R these sums of products, resolved to about 1e-6 of its largest singular value."""
-    values, directions = eigh(products)
+    values, directions = compute_eigh(products)
     return values.clamp_min(0).sqrt()[:, None] * directions.T

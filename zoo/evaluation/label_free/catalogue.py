@@ -20,11 +20,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import DataError, QueryError
-from ...optional import requires_extra
-from ...results.vocabulary import FEATURE_METRICS, LABEL_FREE, TRANSFERABILITY, feature_metric
-from ..arrays import Array, finite_numbers
+from ...optional import require_extra
+from ...results.vocabulary import FEATURE_METRICS, LABEL_FREE, TRANSFERABILITY, find_feature_metric
+from ..arrays import Array, check_finite_numbers
 
-with requires_extra("evaluate", needed_for="A metric of features"):
+with require_extra("evaluate", needed_for="A metric of features"):
     import numpy as np
     from scipy.stats import rankdata
 
@@ -58,7 +58,7 @@ _LEAST_RESIDUAL = 1e-9  # share of its variation that one predictor must have be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class MetricValue:
     """The value of a metric, its details and notes."""
 
     value: float
@@ -66,15 +66,15 @@ class Value:
     notes: tuple[str, ...] = ()
 
 
-def function_of(name: str) -> Callable[..., Any]:
+def find_metric_function(name: str) -> Callable[..., Any]:
     """The function of a metric."""
-    one = feature_metric(name)
+    one = find_feature_metric(name)
     module, _, function = one.function.rpartition(".")
     found: Callable[..., Any] = getattr(import_module(f"..{one.package}.{module}", __package__), function)
     return found
 
 
-def compute(name: str, **arguments: Any) -> Value:
+def compute(name: str, **arguments: Any) -> MetricValue:
     """The value of a metric of features by its name, a key of :data:`zoo.results.vocabulary.FEATURE_METRICS`.
 
     Further arguments are the arrays that it needs (:data:`zoo.results.vocabulary.NEEDS` names them) and options of its
@@ -84,18 +84,18 @@ def compute(name: str, **arguments: Any) -> Value:
     >>> round(compute("rankme", z=np.eye(4)).value, 4)
     4.0
     """
-    found = function_of(name)(**arguments)
+    found = find_metric_function(name)(**arguments)
     details: dict[str, Any] = {"value": found} if isinstance(found, float) else asdict(found)
-    return Value(value=float(details.pop("value")), notes=details.pop("notes", ()), details=details)
+    return MetricValue(value=float(details.pop("value")), notes=details.pop("notes", ()), details=details)
 
 
-def digest(name: str) -> str:
+def hash_metric(name: str) -> str:
     """Hash of everything that defines the numbers of a metric."""
-    content = {"samples": dict(SAMPLES_OF[feature_metric(name).kind]), "options": dict(OPTIONS[name])}
+    content = {"samples": dict(SAMPLES_OF[find_feature_metric(name).kind]), "options": dict(OPTIONS[name])}
     return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def protocol_row(kind: str = LABEL_FREE) -> str:
+def format_protocol_row(kind: str = LABEL_FREE) -> str:
     """The line of the protocol of a kind of metrics in the table of ``results/README.md``."""
     chosen = [one for one in FEATURE_METRICS.values() if one.kind == kind]
     options = "; ".join(f"{one.name} {json.dumps(dict(one.options), sort_keys=True)}" for one in chosen)
@@ -184,7 +184,7 @@ def w_clid(
     )
 
 
-def joint_rank_product(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Array:
+def compute_joint_rank(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Array:
     """Joint rank of two predictors: the geometric mean of an encoder's ranks by one and by the other.
 
     Both are (n_encoders,) scores of which the higher is better; turn the sign of a loss, an error or an entropy. Rank 1
@@ -192,7 +192,7 @@ def joint_rank_product(first: Sequence[float] | Array, second: Sequence[float] |
     where it is LOWER; equal products of ranks give exactly equal numbers. CLID, arXiv:2206.01251, section 3.5 and Table
     3, does not say from which end ranks are counted, on which the product depends; rank 1 is taken to be the best.
 
-    >>> joint_rank_product([0.9, 0.5, 0.7], [10, 40, 20]).round(3).tolist()
+    >>> compute_joint_rank([0.9, 0.5, 0.7], [10, 40, 20]).round(3).tolist()
     [1.732, 1.732, 2.0]
     """
     one, other = _numbers(first, "first"), _numbers(second, "second")
@@ -225,7 +225,7 @@ def _pair(cluster_learnability: Any, intrinsic_dimension: Any) -> Array:
 
 def _numbers(values: Any, name: str) -> Array:
     """Finite numbers, one an encoder, float64 (n_encoders,)."""
-    found = finite_numbers(values, name=name, n_axes=1)
+    found = check_finite_numbers(values, name=name, n_axes=1)
     if not len(found):
         raise DataError(f"{name} is empty, expected one number an encoder.")
     return found

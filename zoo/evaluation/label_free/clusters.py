@@ -3,8 +3,8 @@
 k-means is Lloyd's iteration without the rows whose cluster cannot have changed: for every row an upper bound of its
 distance to its centroid and a lower bound of that to the others are stored (Hamerly 2010). A greedy k-means++ start and
 the first rounds run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
-Random numbers are drawn for rows in the order of their :func:`~zoo.evaluation.nearest.fingerprints`, so that the
-clusters do not depend on the order of the rows.
+Random numbers are drawn for rows in the order of their :func:`~zoo.evaluation.nearest_neighbours.compute_fingerprints`,
+so that the clusters do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, QueryError
-from ...optional import requires_extra
-from ..arrays import Array, labels_of, width_checked
-from ..eigen import log_det_of_one_plus
-from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
-from ..retrieval import N_NEAR, near_pairs
-from ..threads import threads_for
-from .arrays import coarseness, features_of, require_number, require_varied
+from ...optional import require_extra
+from ..arrays import Array, check_labels, check_width
+from ..eigen import compute_log_det_one_plus
+from ..nearest_neighbours import (
+    PointSet,
+    build_points,
+    compute_fingerprints,
+    find_first_equals,
+    find_nearest_points,
+    multiply_rows,
+    split_into_blocks,
+)
+from ..retrieval import N_NEAR, find_near_pairs
+from ..threads import limit_threads
+from .arrays import check_feature_rows, describe_coarseness, require_number, require_varied
 from .dimension import is_notable
-from .scatter import all_unit_rows
+from .scatter import normalise_all_rows
 
-with requires_extra("evaluate", needed_for="k-means"):
+with require_extra("evaluate", needed_for="k-means"):
     import numpy as np
     import torch
 
@@ -48,25 +56,25 @@ class Clusters:
     n_iterations: int  # with all features
 
 
-def kmeans(z: Any, n_clusters: int, *, seed: int = 0) -> Clusters:
+def fit_kmeans(z: Any, n_clusters: int, *, seed: int = 0) -> Clusters:
     """Partition of features (n, dim) around centroids by Euclidean distance.
 
     It ends when no row changes its cluster, or when the squared shifts of all centroids add up to less than 1e-4 times
     the mean variance of a feature, or after 300 rounds. The same rows in another order get the same clusters. Refuses
     more clusters than distinct rows.
 
-    >>> found = kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
+    >>> found = fit_kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
     >>> found.objective, bool(found.labels[0] == found.labels[1])
     (0.25, True)
     """
     require_number(n_clusters, "n_clusters", least=1, whole=True)
-    rows = features_of(z, least=n_clusters, needed_for=f"k-means with {n_clusters} clusters")
-    points = points_of(rows, "euclidean")
-    return kmeans_points(points, n_clusters, seed=seed, marks=fingerprints(points))
+    rows = check_feature_rows(z, least=n_clusters, needed_for=f"k-means with {n_clusters} clusters")
+    points = build_points(rows, "euclidean")
+    return fit_kmeans_points(points, n_clusters, seed=seed, marks=compute_fingerprints(points))
 
 
-def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -> Clusters:
-    """:func:`kmeans` of points whose fingerprints are ``marks``; of rows of length 1 if these are for cosines."""
+def fit_kmeans_points(points: PointSet, n_clusters: int, *, seed: int, marks: Array) -> Clusters:
+    """:func:`fit_kmeans` of points whose fingerprints are ``marks``; of rows of length 1 if these are for cosines."""
     _, distinct = np.unique(marks, return_inverse=True)
     n_distinct = int(distinct.max()) + 1
     if n_clusters > n_distinct:
@@ -76,13 +84,13 @@ def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -
         )
     order = np.argsort(marks, kind="stable")
     x = torch.from_numpy(np.empty((len(points), points.dim), dtype=np.float32))  # in large pages
-    for part in blocks(len(points), points.dim):
+    for part in split_into_blocks(len(points), points.dim):
         x[part] = points.block(order[part])
     if n_clusters == n_distinct:
         labels, n_iterations = torch.from_numpy(distinct[order]), 0
         sums, counts = _sums(x, labels, n_clusters)
     else:
-        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these
+        with limit_threads(0):  # beside NumPy's products, threads of torch would wait for these
             generator = np.random.default_rng((seed, 0))
             few = _reduced(x, generator)
             centroids = few[torch.from_numpy(_spread_rows(few, n_clusters, generator))].double()
@@ -93,7 +101,7 @@ def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -
             labels, sums, counts, n_iterations = _lloyd(x, labels, centroids, _MOST_ROUNDS, enough)
     single = (sums / counts[:, None]).float()
     total = 0.0
-    for part in blocks(*x.shape):
+    for part in split_into_blocks(*x.shape):
         apart = x[part] - single[labels[part]]
         total += float(torch.linalg.vector_norm(apart, dim=1).double().square().sum())
     in_order = np.empty(len(points), dtype=np.int64)
@@ -109,7 +117,7 @@ def _reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
     drawn = generator.standard_normal((x.shape[1], _DIRECTIONS), dtype=np.float32)
     some = x[:: -(-len(x) // _SKETCHED_ROWS)].contiguous().numpy()
     basis = torch.linalg.qr(torch.from_numpy(some.T @ (some @ drawn)))[0]  # (dim, 128)
-    return product(x, basis.T)
+    return multiply_rows(x, basis.T)
 
 
 def _spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator) -> Array:
@@ -118,7 +126,7 @@ def _spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generato
     squares = x.square().sum(dim=1)
 
     def squared_distances(rows: torch.Tensor) -> torch.Tensor:  # of these rows from all, float32 (m, n)
-        found = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
+        found = (squares[rows, None] + squares).sub_(multiply_rows(x, x[rows]).T, alpha=2)
         return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
 
     chosen = [int(generator.integers(len(x)))]
@@ -192,10 +200,12 @@ def _compare(
     half = (0.5 * centroids.square().sum(dim=1)).float()
     found = []
     every = len(active) == len(x)
-    for part in blocks(len(active), max(x.shape[1], len(centroids), _LEAST_WIDTH)):
+    for part in split_into_blocks(len(active), max(x.shape[1], len(centroids), _LEAST_WIDTH)):
         at = part if every else active[part]
         rows = x[part] if every else torch.from_numpy(x.numpy()[active[part].numpy()])
-        scores = product(rows, single).sub_(half)  # (m, n_clusters), half the squared length less half the distance's
+        scores = multiply_rows(rows, single).sub_(
+            half
+        )  # (m, n_clusters), half the squared length less half the distance's
         nearest = torch.from_numpy(scores.numpy().argmax(axis=1))
         squares = lengths[at].square()
         above[at] = (squares - 2 * scores.gather(1, nearest[:, None])[:, 0]).clamp_(min=0).sqrt_()
@@ -209,7 +219,7 @@ def _add(
     sums: torch.Tensor, counts: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, sign: int
 ) -> None:
     """Add rows to the sums of their clusters (``sign`` 1) or subtract them (-1)."""
-    for part in blocks(len(rows), x.shape[1]):
+    for part in split_into_blocks(len(rows), x.shape[1]):
         some = torch.from_numpy(x.numpy()[rows[part].numpy()])
         sums.index_add_(0, labels[part], some.double(), alpha=sign)
     counts.index_add_(0, labels, torch.ones_like(labels), alpha=sign)
@@ -218,7 +228,7 @@ def _add(
 def _sums(x: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of the rows of each cluster, float64 (n_clusters, dim), and their numbers, int64 (n_clusters,)."""
     sums = torch.zeros(n_clusters, x.shape[1], dtype=torch.float64)
-    for part in blocks(*x.shape):
+    for part in split_into_blocks(*x.shape):
         sums.index_add_(0, labels[part], x[part].double())
     return sums, torch.bincount(labels, minlength=n_clusters)
 
@@ -286,22 +296,23 @@ def cluster_learnability(
     """
     require_number(k, "k", least=1, whole=True)
     require_number(train_share, "train_share", above=0, below=1)
-    rows = features_of(z, least=4 if z_val is None else 1, needed_for=_FOR)
+    rows = check_feature_rows(z, least=4 if z_val is None else 1, needed_for=_FOR)
     n_given = len(rows)
     if z_val is not None:
-        other = features_of(z_val, "z_val", needed_for=_FOR)
-        width_checked(other, rows.shape[1], "z_val", _FOR)
+        other = check_feature_rows(z_val, "z_val", needed_for=_FOR)
+        check_width(other, rows.shape[1], "z_val", _FOR)
         rows = np.concatenate([rows, other])
     n_clusters = round(math.sqrt(len(rows))) if n_clusters is None else n_clusters
     require_number(n_clusters, "n_clusters", least=1, whole=True)
     require_varied(rows, "z", needed_for=_FOR)
-    points = points_of(rows, "cosine")
+    points = build_points(rows, "cosine")
     if points.squares.max() < _ONE_DIRECTION**2:
         raise DataError(
-            f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: {coarseness(rows)}the "
+            f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: "
+            f"{describe_coarseness(rows)}the "
             "representation has collapsed, or its mean is far larger than what differs."
         )
-    marks, firsts = fingerprints(points), first_equals(points, np.arange(len(points)))
+    marks, firsts = compute_fingerprints(points), find_first_equals(points, np.arange(len(points)))
     if z_val is not None:
         train, val = np.arange(n_given), n_given + np.flatnonzero(firsts[n_given:] >= n_given)
         if not len(val):
@@ -313,10 +324,10 @@ def cluster_learnability(
             f"z has {len(train)} row{'s' * (len(train) != 1)} to learn from, but {k} neighbours are to vote: give it "
             "more images, or ask for fewer neighbours."
         )
-    clusters = kmeans_points(points, n_clusters, seed=seed, marks=marks)
-    distances, neighbours = nearest_points(points, max(k, min(N_NEAR, len(train))), queries=val, among=train)
-    right = voted(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
-    near = np.isin(np.arange(len(val)), near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR])[0][:, 0])
+    clusters = fit_kmeans_points(points, n_clusters, seed=seed, marks=marks)
+    distances, neighbours = find_nearest_points(points, max(k, min(N_NEAR, len(train))), queries=val, among=train)
+    right = vote_labels(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
+    near = np.isin(np.arange(len(val)), find_near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR])[0][:, 0])
     n_duplicates, n_near = len(rows) - len(np.unique(firsts)), int(near.sum())
     without, notes = None, []
     if is_notable(n_duplicates, n := len(train) + len(val)):
@@ -342,7 +353,7 @@ def cluster_learnability(
     )
 
 
-def voted(labels: Array) -> Array:
+def vote_labels(labels: Array) -> Array:
     """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest."""
     votes = sum((labels == labels[:, place, None]).astype(np.int64) for place in range(labels.shape[1]))
     found: Array = np.take_along_axis(labels, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -413,14 +424,14 @@ def coding_rate_reduction(
         ``value`` is in nats, 0 or above; higher is better.
     """
     require_number(eps2, "eps2", above=0)
-    unit: Array = all_unit_rows(features_of(z, least=4, needed_for="coding-rate reduction")).numpy()
+    unit: Array = normalise_all_rows(check_feature_rows(z, least=4, needed_for="coding-rate reduction")).numpy()
     if clusters is not None and n_clusters is not None:
         raise QueryError("Got both clusters and n_clusters, expected the clusters or their number for k-means.")
     if clusters is None:
         wanted = round(math.sqrt(len(unit))) if n_clusters is None else n_clusters
         require_number(wanted, "n_clusters", least=2, below=len(unit), whole=True)
-        clusters = kmeans(unit, wanted, seed=seed).labels
-    numbers: Array = np.unique(labels_of(clusters, len(unit), "clusters"), return_inverse=True)[1]
+        clusters = fit_kmeans(unit, wanted, seed=seed).labels
+    numbers: Array = np.unique(check_labels(clusters, len(unit), "clusters"), return_inverse=True)[1]
     if not numbers.any():
         raise DataError(
             f"All {len(unit)} rows are in one cluster, but coding-rate reduction compares at least 2: it would be 0 "
@@ -437,4 +448,4 @@ def _rate(unit: Array, eps2: float) -> float:
     """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, whose determinants are equal."""
     n, dim = unit.shape
     products = unit.T @ unit if dim <= n else unit @ unit.T
-    return 0.5 * log_det_of_one_plus(torch.from_numpy(products * (dim / (n * eps2))))
+    return 0.5 * compute_log_det_one_plus(torch.from_numpy(products * (dim / (n * eps2))))

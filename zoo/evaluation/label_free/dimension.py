@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError
-from ...optional import requires_extra
+from ...optional import require_extra
 from ..arrays import Array
-from ..nearest import Points, first_equals, nearest_points, points_of
-from ..retrieval import N_NEAR, near_pairs
-from .arrays import features_of, require_choice, require_number, require_varied
+from ..nearest_neighbours import PointSet, build_points, find_first_equals, find_nearest_points
+from ..retrieval import N_NEAR, find_near_pairs
+from .arrays import check_feature_rows, require_choice, require_number, require_varied
 
-with requires_extra("evaluate", needed_for="The intrinsic dimension"):
+with require_extra("evaluate", needed_for="The intrinsic dimension"):
     import numpy as np
     import torch
     from scipy.cluster.hierarchy import linkage
@@ -91,7 +91,7 @@ def intrinsic_dimension(
     require_choice(distance, "distance", DISTANCES)
     discard = FITS[fit] if discard is None else discard
     require_number(discard, "discard", least=0, below=1)
-    rows = features_of(z, least=LEAST_ROWS, needed_for="the intrinsic dimension by TwoNN")
+    rows = check_feature_rows(z, least=LEAST_ROWS, needed_for="the intrinsic dimension by TwoNN")
     require_varied(rows, "z", needed_for="the intrinsic dimension")
     metric = "euclidean" if distance == "euclidean" else "cosine"
 
@@ -139,10 +139,10 @@ def _estimates(
     And the number of near duplicates, and, if it is notable, the estimate from one row of each pair of them, which is
     None if too few rows are left.
     """
-    points = points_of(rows, metric)
+    points = build_points(rows, metric)
     everything = np.arange(len(points))
     distances, neighbours, distinct = _distinct_neighbours(points, everything, k, least, needed_for)
-    pairs, *_ = near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
+    pairs, *_ = find_near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
     n_near, without = len(np.unique(pairs)), None
     if is_notable(n_near, len(distinct)):
         with suppress(DataError):
@@ -166,12 +166,12 @@ def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tup
 
 
 def _distinct_neighbours(
-    points: Points, distinct: Array, k: int, least: int, needed_for: str
+    points: PointSet, distinct: Array, k: int, least: int, needed_for: str
 ) -> tuple[Array, Array, Array]:
     """Distances and rows of the nearest ones of distinct rows, at least k, and these; at distance 0 the first stays."""
     while len(distinct) >= max(least, k + 1):
         wanted = max(k, min(N_NEAR, len(distinct) - 1))
-        distances, neighbours = nearest_points(points, wanted, queries=distinct, among=distinct)
+        distances, neighbours = find_nearest_points(points, wanted, queries=distinct, among=distinct)
         copies = (distances[:, 0] == 0) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
         if not copies.any():
             return distances, neighbours, distinct
@@ -257,10 +257,10 @@ def idest(
     require_number(n_sizes, "n_sizes", least=2, whole=True)
     require_number(n_draws, "n_draws", least=1, whole=True)
     needed_for = "the dimension by spanning trees"
-    rows = features_of(z, least=_LEAST_OF_TREES, needed_for=needed_for)
+    rows = check_feature_rows(z, least=_LEAST_OF_TREES, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
-    points = points_of(rows, distance)
-    distinct = np.unique(first_equals(points, np.arange(len(points))))
+    points = build_points(rows, distance)
+    distinct = np.unique(find_first_equals(points, np.arange(len(points))))
     if len(distinct) < _LEAST_OF_TREES:
         raise DataError(
             f"z has {len(distinct)} distinct rows among {len(rows)}, but {needed_for} needs at least "
@@ -296,7 +296,7 @@ def idest(
     )
 
 
-def _all_distances(points: Points, rows: Array) -> Array:
+def _all_distances(points: PointSet, rows: Array) -> Array:
     """Distances of all pairs of rows, float64 (n, n)."""
     exact = points.exact(rows) - points.centre
     squares = np.einsum("nd,nd->n", exact, exact)
@@ -367,7 +367,7 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     require_number(k, "k", least=3, whole=True)
     needed_for = f"the local dimension from {k} neighbours"
     least = max(LEAST_ROWS, k + 1)
-    rows = features_of(z, least=least, needed_for=needed_for)
+    rows = check_feature_rows(z, least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
     needs: dict[str, Any] = {"metric": "euclidean", "least": least, "needed_for": needed_for}
     distances, n_duplicates, n_near, without = _estimates(

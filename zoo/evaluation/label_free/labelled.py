@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...errors import DataError, QueryError
-from ...optional import requires_extra
-from ..arrays import Array, classes_of, labels_of, numbered, width_checked
-from ..eigen import svd
-from ..nearest import in_range
-from .arrays import features_of, require_choice, require_number, require_rows, require_varied, views_of
-from .scatter import NOISE_UNITS, grouped, unit_roundoff
+from ...optional import require_extra
+from ..arrays import Array, check_labels, check_width, list_classes, number_labels
+from ..eigen import compute_svd
+from ..nearest_neighbours import scale_to_range
+from .arrays import check_feature_rows, check_views, require_choice, require_number, require_rows, require_varied
+from .scatter import NOISE_UNITS, get_unit_roundoff, group_views
 
-with requires_extra("evaluate", needed_for="A metric of labelled features"):
+with require_extra("evaluate", needed_for="A metric of labelled features"):
     import numpy as np
     import torch
     from scipy.special import entr
@@ -34,23 +34,23 @@ class LabelledFeatures:
     classes: Array
 
 
-def labelled_of(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledFeatures:
+def check_labelled_features(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledFeatures:
     """Training data of a classifier; refuses fewer than ``least`` rows, equal rows, and a single class."""
-    rows = features_of(z, "z", least=least, needed_for=needed_for)
+    rows = check_feature_rows(z, "z", least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
-    labels = labels_of(y.detach().cpu() if hasattr(y, "detach") else y, len(rows), "y")
-    classes = classes_of(labels)
-    return LabelledFeatures(z=rows, y=numbered(labels, classes), classes=classes)
+    labels = check_labels(y.detach().cpu() if hasattr(y, "detach") else y, len(rows), "y")
+    classes = list_classes(labels)
+    return LabelledFeatures(z=rows, y=number_labels(labels, classes), classes=classes)
 
 
 def _validation_of(train: LabelledFeatures, z_val: Any, y_val: Any, *, needed_for: str) -> LabelledFeatures:
     """Validation data of the same width as training; refuses classes without a training image."""
-    rows = features_of(z_val, "z_val", needed_for=needed_for)
-    width_checked(rows, train.z.shape[1], "z_val", needed_for)
-    labels = labels_of(y_val.detach().cpu() if hasattr(y_val, "detach") else y_val, len(rows), "y_val")
+    rows = check_feature_rows(z_val, "z_val", needed_for=needed_for)
+    check_width(rows, train.z.shape[1], "z_val", needed_for)
+    labels = check_labels(y_val.detach().cpu() if hasattr(y_val, "detach") else y_val, len(rows), "y_val")
     if (labels.dtype.kind in "US") != (train.classes.dtype.kind in "US"):
         raise DataError(f"y_val holds {labels.dtype} and y {train.classes.dtype}, expected labels of one kind in both.")
-    numbers = numbered(labels, train.classes)
+    numbers = number_labels(labels, train.classes)
     missing = np.unique(labels[numbers < 0])
     if len(missing):
         raise DataError(
@@ -124,7 +124,7 @@ def source_label_entropy(
         ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative.
     """
     name = "source label entropy"
-    train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
+    train = check_labelled_features(z, y, least=_LEAST_IMAGES, needed_for=name)
     validation = _validation_of(train, z_val, y_val, needed_for=name)
     return _entropy_of(train, validation.z, validation.y, C=C, select=select, seed=seed, device=device)
 
@@ -154,9 +154,9 @@ def target_label_entropy(
     (0.693, True)
     """
     name = "target label entropy"
-    train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
-    rows = features_of(z_target, "z_target", needed_for=name)
-    width_checked(rows, train.z.shape[1], "z_target", name)
+    train = check_labelled_features(z, y, least=_LEAST_IMAGES, needed_for=name)
+    rows = check_feature_rows(z_target, "z_target", needed_for=name)
+    check_width(rows, train.z.shape[1], "z_target", name)
     return _entropy_of(train, rows, None, C=C, select=select, seed=seed, device=device)
 
 
@@ -253,9 +253,9 @@ def one_shot_accuracy(
 
     require_choice(classifier, "classifier", CLASSIFIERS)
     require_number(n_draws, "n_draws", least=1, whole=True)
-    train = labelled_of(z, y, least=2, needed_for=_ONE_SHOT)
+    train = check_labelled_features(z, y, least=2, needed_for=_ONE_SHOT)
     validation = _validation_of(train, z_val, y_val, needed_for=_ONE_SHOT)
-    rows, rows_val = in_range(train.z), in_range(validation.z)
+    rows, rows_val = scale_to_range(train.z), scale_to_range(validation.z)
     probe: NeighbourProbe | LogisticProbe = NeighbourProbe(k=1, device=device)
     if classifier == "logistic":
         rows, rows_val = _unit(rows), _unit(rows_val)
@@ -351,7 +351,7 @@ def rotation_accuracy(
 
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
-    width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)
+    check_width(rows_val, rows.shape[1], "z_val", _ROTATION)
     require_rows(n_train, _LEAST_IMAGES, "z", needed_for=_ROTATION)
     require_varied(rows, "z", needed_for=_ROTATION)
     known = {row.tobytes() for row in rows[::4].astype(np.float64)}
@@ -370,8 +370,8 @@ def rotation_accuracy(
                 f"One turn of each of {n_train} images, drawn with the seed {seed}, does not give all four turns: give "
                 "it more images, or leave out one_each."
             )
-    probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(in_range(rows), turns)
-    correct = 100.0 * (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
+    probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(scale_to_range(rows), turns)
+    correct = 100.0 * (probe.predict(scale_to_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
     return RotationAccuracy(
         value=float(correct.mean()),
         standard_error=float(correct.mean(axis=1).std(ddof=1)) / n_val**0.5,
@@ -392,7 +392,7 @@ def _turned(z: Any, name: str) -> tuple[Array, int]:
             f"{name} has the shape {shape}, expected (n_images, 4, dim): the features of each image turned by 0, 90, "
             "180 and 270 degrees, in that order."
         )
-    return views_of(z, name=name, needed_for=_ROTATION)[0], int(shape[0])
+    return check_views(z, name=name, needed_for=_ROTATION)[0], int(shape[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,25 +449,25 @@ def neural_collapse(
     require_choice(definition, "definition", DEFINITIONS)
     if y is not None and ids is not None:
         raise QueryError("Got both ids and y, expected one of them: classes are images or labels.")
-    rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for=_COLLAPSE)
+    rows, numbers = _classes(z, y) if y is not None else check_views(z, ids, needed_for=_COLLAPSE)
     require_varied(rows, "z", needed_for=_COLLAPSE)
-    views = grouped(rows, numbers)
+    views = group_views(rows, numbers)
     counts, n_classes, means = views.counts, len(views.counts), views.centred_means()
     spread = torch.zeros(rows.shape[1], dtype=torch.float64)
     for piece in views.deviations():
         spread += piece.square().sum(dim=0)
-    noise = NOISE_UNITS * unit_roundoff(rows) * views.sizes(spread)
+    noise = NOISE_UNITS * get_unit_roundoff(rows) * views.sizes(spread)
     if not bool((means.square().mean(dim=0) > noise.square()).any()):
         raise DataError(
             f"The means of all {n_classes} classes are the same, so that neural collapse is not defined: expected "
             "classes or images that differ in the representation."
         )
     if definition == "papyan":
-        _, lengths, directions = svd(means / n_classes**0.5)
+        _, lengths, directions = compute_svd(means / n_classes**0.5)
         counted = lengths > (directions.square() @ noise.square()).sqrt()
         weights = torch.full_like(counts, 1 / len(rows) / n_classes)
     else:
-        _, lengths, directions = svd(means / (n_classes - 1) ** 0.5)
+        _, lengths, directions = compute_svd(means / (n_classes - 1) ** 0.5)
         counted = lengths.square() > max(0.01 * float(lengths[0]) ** 2, 1e-4)
         weights = 1 / ((counts - 1) * n_classes)  # the mean over classes of unbiased covariances
     if not bool(counted.any()):
@@ -497,7 +497,7 @@ def _classes(z: Any, y: Any) -> tuple[Array, Array]:
     n = int(np.prod(shape[:-1])) if len(shape) > 1 else 0
     if len(shape) == 3 and len(np.shape(y)) == 1 and len(y) == shape[0]:
         y = np.repeat(np.asarray(y), shape[1])  # views of an image are of its class
-    labels = np.unique(labels_of(y, n, "y"), return_inverse=True)[1]
+    labels = np.unique(check_labels(y, n, "y"), return_inverse=True)[1]
     counts = np.bincount(labels)
     if len(counts) < 2 or counts.min() < 2:
         raise DataError(
@@ -505,4 +505,4 @@ def _classes(z: Any, y: Any) -> tuple[Array, Array]:
             "rows, but neural collapse needs at least 2 classes of at least 2 rows."
         )
     flat = (z if hasattr(z, "reshape") else np.asarray(z)).reshape(n, shape[-1]) if len(shape) == 3 else z
-    return views_of(flat, labels, needed_for=_COLLAPSE)
+    return check_views(flat, labels, needed_for=_COLLAPSE)

@@ -15,29 +15,29 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ...cards.catalogue import catalogue
+from ...cards.catalogue import load_catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import ARRAY_ERRORS, reason_of, require_held
-from ...datasets.notes import notes_on
-from ...datasets.recipes import Recipe, recipe_of
-from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
-from ...encoders.preprocess import geometry
+from ...datasets.image_files import ARRAY_ERRORS, format_reason, require_held
+from ...datasets.notes import describe_decoding
+from ...datasets.recipes import AugmentationRecipe, build_recipe
+from ...datasets.views import ANGLES, build_view_preprocess, draw_image_positions, make_rotations, make_views
+from ...encoders.preprocess import build_geometry_steps
 from ...errors import DataError, MissingExtra, QueryError, UnknownName
 from ...features import Features, featurise, load_features
-from ...features.items import Featurising
 from ...features.store import INDEX
-from ...optional import requires_extra
+from ...features.work_items import FeaturisingOptions
+from ...optional import require_extra
 from ...progress import Progress
 from ...results.rows import Measurement
-from ...results.vocabulary import NEEDS, FeatureMetric, feature_metric
-from ..arrays import chosen_rows
-from ..evaluating import PARTS, SOURCE, evaluations_folder, features_digest, features_folder
+from ...results.vocabulary import NEEDS, FeatureMetric, find_feature_metric
+from ..arrays import select_rows
+from ..evaluating import PARTS, SOURCE, get_evaluations_folder, get_features_folder, hash_features
 from .arrays import require_number
 from .catalogue import OPTIONS, PROTOCOLS, SAMPLES, compute
-from .rank import spectrum_of
+from .rank import compute_spectrum
 
-with requires_extra("models", needed_for="A metric of features"):
+with require_extra("models", needed_for="A metric of features"):
     import numpy as np
     from torchvision import transforms
 
@@ -72,7 +72,7 @@ Load = Callable[[str], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sample:
+class FeatureSample:
     """Features of some images of a set."""
 
     features: Features  # of these images, or of more
@@ -84,7 +84,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class SampleSizes:
     """Sizes that were asked for; a data set may have fewer images."""
 
     n_images: int
@@ -93,7 +93,7 @@ class Sizes:
     seed: int
 
     @classmethod
-    def usual(cls, dim: int, *, seed: int) -> Sizes:
+    def usual(cls, dim: int, *, seed: int) -> SampleSizes:
         """The default sizes for features of so many dimensions."""
         n, q = SAMPLES["n_and_q_up_to_1024_dimensions" if dim <= 1024 else "n_and_q_above"]
         return cls(n_images=N_IMAGES, n=n, q=q, seed=seed)
@@ -107,10 +107,10 @@ class Featuriser:
         card: EncoderCard,
         *,
         root: Path,
-        how: Featurising,
+        how: FeaturisingOptions,
         load: Load | None,
         progress: Callable[[str], Progress] | None,
-        sizes: Sizes,
+        sizes: SampleSizes,
     ) -> None:
         from ...loading import load as load_encoder
 
@@ -119,24 +119,24 @@ class Featuriser:
         loaded: tuple[Any, Any] = (load or load_encoder)(card.id)
         self.encoder, self.preprocess = loaded
 
-    def of_images(self, label: str, images: ImageSet) -> Sample:
+    def of_images(self, label: str, images: ImageSet) -> FeatureSample:
         """Features of images as they are, of at most ``n_images`` of them."""
-        chosen = drawn_images(images, self._capped(images, self.sizes.n_images), seed=self.sizes.seed)
+        chosen = draw_image_positions(images, self._capped(images, self.sizes.n_images), seed=self.sizes.seed)
         subset = images.subset(chosen, split=images.split)
         if len(chosen) == len(images) or (self._folder(images) / INDEX).exists():
             return self._sample(label, images, subset, chosen)  # from the stored features of all images
         return self._sample(label, images.subset(chosen, split=f"{images.split} {len(chosen)} drawn"), subset)
 
-    def of_turns(self, label: str, images: ImageSet) -> Sample:
+    def of_turns(self, label: str, images: ImageSet) -> FeatureSample:
         """Features of turned images."""
-        turned = rotations_of(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
+        turned = make_rotations(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
         return self._sample(label, turned, turned)
 
-    def of_views(self, label: str, images: ImageSet, recipe: Recipe) -> Sample:
+    def of_views(self, label: str, images: ImageSet, recipe: AugmentationRecipe) -> FeatureSample:
         """Features of augmented views."""
         n = self._capped(images, self.sizes.n)
-        views = views_of(images, recipe, n=n, q=self.sizes.q, seed=self.sizes.seed)
-        return self._sample(label, views, views, preprocess=view_preprocess(self.card))
+        views = make_views(images, recipe, n=n, q=self.sizes.q, seed=self.sizes.seed)
+        return self._sample(label, views, views, preprocess=build_view_preprocess(self.card))
 
     def _capped(self, images: ImageSet, n: int) -> int:
         if len(images) < n != N_IMAGES:
@@ -146,7 +146,7 @@ class Featuriser:
         return min(n, len(images))
 
     def _folder(self, images: ImageSet) -> Path:
-        return features_folder(self.root, self.card.id, images, precision=self.how.precision)
+        return get_features_folder(self.root, self.card.id, images, precision=self.how.precision)
 
     def _sample(
         self,
@@ -156,7 +156,7 @@ class Featuriser:
         chosen: np.ndarray | None = None,
         *,
         preprocess: Any = None,
-    ) -> Sample:
+    ) -> FeatureSample:
         """Features of a set of images, of which the ``chosen`` ones (all by default) are ``images``."""
         chosen = np.arange(len(featurised)) if chosen is None else chosen
         begun_s = time.perf_counter()
@@ -182,10 +182,10 @@ class Featuriser:
             self.notes.append(f"{len(skipped):,} images of {featurised.name} ({featurised.split}) could not be read.")
             images = images.subset(np.flatnonzero(np.isin(chosen, readable)), split=images.split)
         together = features.together
-        return Sample(
+        return FeatureSample(
             features=features,
             images=images,
-            z=chosen_rows(features.x, rows),
+            z=select_rows(features.x, rows),
             y=features.y[rows],
             together=None if together is None else together[rows],
             seconds=seconds,
@@ -193,20 +193,20 @@ class Featuriser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Inputs:
+class MetricInputs:
     """All arguments that metrics of one encoder on one data set take, by need."""
 
     card: EncoderCard
     dataset: str
     part: str  # of the data, that features and views are of
-    sizes: Sizes
-    recipe: Recipe | None  # of the views, if any were asked for
-    samples: Mapping[str, Sample]
+    sizes: SampleSizes
+    recipe: AugmentationRecipe | None  # of the views, if any were asked for
+    samples: Mapping[str, FeatureSample]
     refused: Mapping[str, str]  # by need, why it cannot be met, in a sentence
     notes: tuple[str, ...]  # for the user: caps, augmentations that are left out
     data_hash: Mapping[str, str]  # fingerprints of both parts of the data set
 
-    def samples_for(self, need: str) -> dict[str, Sample]:
+    def samples_for(self, need: str) -> dict[str, FeatureSample]:
         """The samples that a need is made of, by their names; refuses one that cannot be met, and says why."""
         if need in self.refused:
             raise QueryError(self.refused[need])
@@ -219,7 +219,7 @@ class Inputs:
         """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
 
         Views and turned images come as arrays in memory, everything else stays on disk until it is read. Beside labels
-        there are ``groups`` if they are known; :func:`taken_by` leaves them out where a metric takes none.
+        there are ``groups`` if they are known; :func:`drop_unused_groups` leaves them out where a metric takes none.
         """
         samples = list(self.samples_for(need).values())
         first, last = samples[0], samples[-1]
@@ -240,7 +240,7 @@ class Inputs:
         return {"z": first.z, "y": first.y, "z_val": last.z, "y_val": last.y}
 
 
-def inputs_of(
+def compute_metric_inputs(
     name: str,
     data: ImageData,
     needs: Collection[str],
@@ -251,12 +251,12 @@ def inputs_of(
     n: int | None = None,
     q: int | None = None,
     seed: int = 0,
-    recipe: str | Recipe | None = None,
+    recipe: str | AugmentationRecipe | None = None,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
-) -> Inputs:
+) -> MetricInputs:
     """Compute the features that metrics need, each set of images once.
 
     ``name`` is the id of an encoder, with its representation if that is not the card's. Of each part of the data at
@@ -267,7 +267,7 @@ def inputs_of(
     preprocessing of an id (:func:`zoo.load` by default), and ``progress`` makes the progress bar of a set from its
     name.
     """
-    card = catalogue()[name]
+    card = load_catalogue()[name]
     for need in needs:
         if need not in NEEDS:
             raise UnknownName("need of a metric of features", need, NEEDS)
@@ -276,15 +276,15 @@ def inputs_of(
     for what, number, least in (("n_images", n_images, 1), ("n", n, 2), ("q", q, 2)):
         if number is not None:
             require_number(number, what, least=least, whole=True)
-    usual = Sizes.usual(card.representation.dim, seed=seed)
-    sizes = Sizes(n_images=n_images, n=n or usual.n, q=q or usual.q, seed=seed)
+    usual = SampleSizes.usual(card.representation.dim, seed=seed)
+    sizes = SampleSizes(n_images=n_images, n=n or usual.n, q=q or usual.q, seed=seed)
     refused: dict[str, str] = {}
     notes: list[str] = []
     chosen = None
-    notes += notes_on([data.train, data.val] + ([] if target is None else [target.train]))
+    notes += describe_decoding([data.train, data.val] + ([] if target is None else [target.train]))
     if "views" in needs:
         try:
-            chosen = recipe if isinstance(recipe, Recipe) else recipe_of(card, recipe=recipe)
+            chosen = recipe if isinstance(recipe, AugmentationRecipe) else build_recipe(card, recipe=recipe)
             notes += chosen.notes
         except QueryError as error:
             refused["views"] = str(error)
@@ -293,10 +293,15 @@ def inputs_of(
             f"No data set to transfer to was named beside {data.name!r}; name one, with --target or target=."
         )
     wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _SAMPLES_OF[need]}
-    samples: dict[str, Sample] = {}
+    samples: dict[str, FeatureSample] = {}
     if wanted:
         featuriser = Featuriser(
-            card, root=root or evaluations_folder(), how=how or Featurising(), load=load, progress=progress, sizes=sizes
+            card,
+            root=root or get_evaluations_folder(),
+            how=how or FeaturisingOptions(),
+            load=load,
+            progress=progress,
+            sizes=sizes,
         )
         parts = {"train": data.train, "val": data.val, "target": None if target is None else target.train}
         for label, images in parts.items():
@@ -307,7 +312,7 @@ def inputs_of(
         if chosen is not None and "views" in wanted:
             samples["views"] = featuriser.of_views("views", data.train if part == "train" else data.val, chosen)
         notes += featuriser.notes
-    return Inputs(
+    return MetricInputs(
         card=card,
         dataset=data.name,
         part=part,
@@ -320,33 +325,33 @@ def inputs_of(
     )
 
 
-def _grouped(sample: Sample, n_each: int) -> np.ndarray:
+def _grouped(sample: FeatureSample, n_each: int) -> np.ndarray:
     """Features of the views of each image together, float32 (n_images, n_each, dim)."""
     z = np.asarray(sample.z)  # without all views of an unreadable image, so that the others stay together
     return z.reshape(-1, n_each, z.shape[1])
 
 
-def _pixel_pairs(sample: Sample, card: EncoderCard, seed: int) -> tuple[np.ndarray, Any]:
+def _pixel_pairs(sample: FeatureSample, card: EncoderCard, seed: int) -> tuple[np.ndarray, Any]:
     """Images as numbers, float32 (n, 3, px, px), and their features."""
-    chosen = drawn_images(sample.images, min(N_PIXELS, len(sample.images)), seed=seed)
+    chosen = draw_image_positions(sample.images, min(N_PIXELS, len(sample.images)), seed=seed)
     images = sample.images.subset(chosen, split=sample.images.split)
-    return pixels_of_images(images, card.preprocess), chosen_rows(sample.z, chosen)
+    return read_pixels(images, card.preprocess), select_rows(sample.z, chosen)
 
 
-def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: int = _LARGEST_PX) -> np.ndarray:
+def read_pixels(images: ImageSet, preprocess: Preprocess, *, largest_px: int = _LARGEST_PX) -> np.ndarray:
     """The crop of each image that the encoder sees, scaled down: float32 (n, 3, px, px) in [0, 1].
 
     ``px`` is the smaller one of ``largest_px`` and the side of the crop.
     """
     px = min(largest_px, preprocess.crop_px)
-    shown = transforms.Compose([*geometry(preprocess), transforms.Resize(px)])
+    shown = transforms.Compose([*build_geometry_steps(preprocess), transforms.Resize(px)])
     found = np.empty((len(images), 3, px, px), np.float32)
     for place, image in enumerate(images.images):
         found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255
     return found
 
 
-def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
+def read_arrays(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
     """The arrays of a folder of features, an npy file or an npz file, by the names in :data:`ARGUMENTS`.
 
     A folder is one that ``zoo features`` or ``zoo metric`` wrote: z stays on disk; ``ids`` come with it where the
@@ -361,7 +366,7 @@ def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
     return found
 
 
-def arguments_for(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, Any]:
+def select_arguments(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, Any]:
     """The arrays that a metric takes; refuses a file that lacks some of them."""
     wanted = ARGUMENTS[one.needs]
     missing = [name for name in wanted if name not in arrays]
@@ -384,10 +389,10 @@ def arguments_for(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, Any]:
             f"{one.title} needs one row an image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
             "them to (n, dim) if that is what is meant."
         )
-    return taken_by(one, {name: arrays[name] for name in (*wanted, "groups") if name in arrays})
+    return drop_unused_groups(one, {name: arrays[name] for name in (*wanted, "groups") if name in arrays})
 
 
-def taken_by(one: FeatureMetric, arguments: dict[str, Any]) -> dict[str, Any]:
+def drop_unused_groups(one: FeatureMetric, arguments: dict[str, Any]) -> dict[str, Any]:
     """The same arguments, without the groups of images if the metric takes none."""
     return {name: value for name, value in arguments.items() if name != "groups" or one.grouped}
 
@@ -414,7 +419,8 @@ def _read(path: Path) -> dict[str, Any]:
         ) from error
     except ARRAY_ERRORS as error:
         raise DataError(
-            f"{path} cannot be read as features ({reason_of(error)}); expected a folder of features (of an exported "
+            f"{path} cannot be read as features ({format_reason(error)}); expected a folder of features (of an "
+            "exported "
             "Parquet file the one that it was made of), an .npy or an .npz file."
         ) from error
     if "z" not in arrays:
@@ -423,7 +429,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MetricResult:
     """The value of one metric, or why it has none."""
 
     metric: FeatureMetric
@@ -442,21 +448,21 @@ class Measured:
 
 
 def measure(
-    metrics: Iterable[str], inputs: Inputs, *, seed: int = 0, options: Options | None = None
-) -> Iterator[Measured]:
+    metrics: Iterable[str], inputs: MetricInputs, *, seed: int = 0, options: Options | None = None
+) -> Iterator[MetricResult]:
     """Compute metrics one after the other; those that need the same arrays follow each other.
 
     Yields each as soon as it is computed. Where images or features do not allow a metric, its ``reason`` says why.
     ``inputs`` have what these metrics need; ``seed`` is for metrics that draw something; ``options`` are by metric, as
     ``{"lidar": {"delta": 1e-4}}``. Unknown metrics and options are refused before any is computed.
     """
-    wanted = [feature_metric(name) for name in dict.fromkeys(metrics)]
+    wanted = [find_feature_metric(name) for name in dict.fromkeys(metrics)]
     given = {name: dict(chosen) for name, chosen in (options or {}).items()}
     check_options([one.name for one in wanted], given)
     return _measured(wanted, inputs, seed, given)
 
 
-def _measured(wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: Options) -> Iterator[Measured]:
+def _measured(wanted: list[FeatureMetric], inputs: MetricInputs, seed: int, options: Options) -> Iterator[MetricResult]:
     for need in dict.fromkeys(one.needs for one in wanted):
         try:
             arguments, reason = inputs.arguments(need), ""
@@ -471,9 +477,9 @@ def _measured(wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: O
             found, why, begun_s = None, reason, time.perf_counter()
             if arguments:
                 try:
-                    taken = taken_by(one, arguments)
+                    taken = drop_unused_groups(one, arguments)
                     if one.streams:  # one pass over the features for all of these
-                        spectrum = spectrum or spectrum_of(arguments["z"])
+                        spectrum = spectrum or compute_spectrum(arguments["z"])
                         taken = {"z": spectrum}
                     found = compute(one.name, **taken, **({"seed": seed} if one.seeded else {}), **chosen)
                 except (DataError, QueryError, MissingExtra) as error:
@@ -481,7 +487,7 @@ def _measured(wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: O
             if found is not None and not math.isfinite(found.value):
                 why = f"{one.title} came out as {found.value}, which is no number to compare encoders by."
                 found = None
-            yield Measured(
+            yield MetricResult(
                 metric=one,
                 value=None if found is None else found.value,
                 details={} if found is None else dict(found.details),
@@ -498,8 +504,8 @@ def _measured(wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: O
             )
 
 
-def rows_of_measured(
-    measured: Iterable[Measured], inputs: Inputs, *, source: str = SOURCE, day: date | None = None
+def make_metric_rows(
+    measured: Iterable[MetricResult], inputs: MetricInputs, *, source: str = SOURCE, day: date | None = None
 ) -> dict[Measurement, dict[str, Any]]:
     """Rows of ``results/`` with their provenance, for :func:`zoo.results.recording.record`; refused metrics have none.
 
@@ -512,7 +518,7 @@ def rows_of_measured(
             continue
         samples = inputs.samples_for(one.metric.needs)
         for name, sample in samples.items():
-            digests[name] = digests.get(name) or features_digest(sample.features)
+            digests[name] = digests.get(name) or hash_features(sample.features)
         origin = next(iter(samples.values())).features.origin
         settings = _settings(one, inputs)
         changed = ", ".join(
@@ -551,10 +557,10 @@ def rows_of_measured(
     return rows
 
 
-def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
+def _settings(one: MetricResult, inputs: MetricInputs) -> dict[str, Any]:
     """Settings of a measurement that differ from the usual ones, by name."""
     found = {name: value for name, value in one.options.items() if value != OPTIONS[one.metric.name].get(name)}
-    usual = Sizes.usual(inputs.card.representation.dim, seed=inputs.sizes.seed)
+    usual = SampleSizes.usual(inputs.card.representation.dim, seed=inputs.sizes.seed)
     sizes = {"views": ("n", "q"), "rotations": ("n",)}.get(one.metric.needs, ("n_images",))
     found |= {
         name: getattr(inputs.sizes, name) for name in sizes if getattr(inputs.sizes, name) != getattr(usual, name)
@@ -573,7 +579,7 @@ def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def _split(need: str, inputs: Inputs) -> str:
+def _split(need: str, inputs: MetricInputs) -> str:
     if need in ("features", "labels"):
         return inputs.part
     if need == "views":
@@ -584,9 +590,9 @@ def _split(need: str, inputs: Inputs) -> str:
 
 def check_options(metrics: Iterable[str], options: Options) -> None:
     """Refuse options of metrics that are not measured, unknown options, and values of another type."""
-    names = [feature_metric(name).name for name in metrics]
+    names = [find_feature_metric(name).name for name in metrics]
     for name, chosen in options.items():
-        if feature_metric(name).name not in names:
+        if find_feature_metric(name).name not in names:
             raise QueryError(f"Options are given for {name!r}, which is not measured; expected {', '.join(names)}.")
         known = OPTIONS[name]
         for option, value in chosen.items():

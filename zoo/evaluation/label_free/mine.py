@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, QueryError
-from ...optional import requires_extra
-from ..arrays import Array, width_checked
-from ..threads import threads_for
-from .arrays import features_of, require_choice, require_number, require_varied
+from ...optional import require_extra
+from ..arrays import Array, check_width
+from ..threads import limit_threads
+from .arrays import check_feature_rows, require_choice, require_number, require_varied
 
-with requires_extra("models", needed_for="MINE"):
+with require_extra("models", needed_for="MINE"):
     import numpy as np
     import torch
     from torch import Tensor, nn
@@ -63,7 +63,7 @@ class Critic(nn.Module):
         return scores
 
 
-class _Stage(nn.Module):
+class _ResidualBlock(nn.Module):
     """A residual block at half the resolution, normalised within an image, so that no image depends on its batch."""
 
     def __init__(self, n_in: int, n_out: int) -> None:
@@ -97,7 +97,7 @@ def _tower(name: str, image_shape: tuple[int, ...]) -> nn.Module:
     stride = 2 if max(size) > 16 else 1
     first, *more = _CHANNELS
     stages: list[nn.Module] = [nn.Conv2d(n_channels, first, 3, stride=stride, padding=1)]
-    stages += [_Stage(n_in, n_out) for n_in, n_out in zip(_CHANNELS, more, strict=False)]
+    stages += [_ResidualBlock(n_in, n_out) for n_in, n_out in zip(_CHANNELS, more, strict=False)]
     n_places = math.prod(-(-side // (stride * 2 ** len(more))) for side in size)
     return nn.Sequential(*stages, nn.ReLU(), nn.Flatten(), nn.Linear(_CHANNELS[-1] * n_places, _EMBEDDING), nn.ReLU())
 
@@ -211,16 +211,16 @@ def mutual_information(
         n_stopping = min(max(round(stopping_share * len(rest)), _LEAST_STOPPING), _MOST_STOPPING)
     stopping, fitted = np.split(rest, [n_stopping])
     standards = _standards(given, fitted)
-    train = tested = _Standardised(given, standards, on)
+    train = tested = _StandardisedPairs(given, standards, on)
     if images_val is not None:
         given_val = _pairs(images_val, z_val, "images_val", "z_val", least=_LEAST_VALIDATION)
-        width_checked(given_val[1], given[1].shape[1], "z_val", _FOR)
+        check_width(given_val[1], given[1].shape[1], "z_val", _FOR)
         if given_val[0].shape[1:] != shape:
             raise DataError(
                 f"An image of images_val has the shape {given_val[0].shape[1:]} and one of images {shape}, expected "
                 "the same of both."
             )
-        tested = _Standardised(given_val, standards, on)
+        tested = _StandardisedPairs(given_val, standards, on)
         tested_rows = generator.permutation(len(given_val[1]))
     watched = stopping if len(stopping) else fitted[:_WATCHED_ROWS]
     with _surroundings(on, name, seed):
@@ -275,7 +275,7 @@ def _critic_named(name: str | None, image_shape: tuple[int, ...]) -> str:
 
 
 def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> _Pairs:
-    rows = features_of(z, z_name, least=least, needed_for=_FOR)
+    rows = check_feature_rows(z, z_name, least=least, needed_for=_FOR)
     found: Array = np.asarray(images.detach().cpu() if isinstance(images, Tensor) else images)
     if found.ndim not in (2, 4) or not found.size:
         raise DataError(
@@ -326,7 +326,7 @@ def _standards(pairs: _Pairs, rows: Array) -> tuple[Array, Array, Array, Array]:
     return mean.reshape(shape), factor.reshape(shape), wide.mean(axis=0) * largest, z_factor / unit
 
 
-class _Standardised:
+class _StandardisedPairs:
     """Pairs that are read as standardised float32 batches on a device."""
 
     def __init__(self, pairs: _Pairs, standards: tuple[Array, Array, Array, Array], device: torch.device) -> None:
@@ -373,7 +373,7 @@ def _backward(network: Critic, batch: tuple[Tensor, Tensor], shifts: list[int], 
     return log_average
 
 
-def _bound(network: Critic, pairs: _Standardised, rows: Array, shifts: list[int]) -> tuple[float, float]:
+def _bound(network: Critic, pairs: _StandardisedPairs, rows: Array, shifts: list[int]) -> tuple[float, float]:
     """The bound and its standard error on pairs whose rows come in a random order, so that shifts unrelate them."""
     network.eval()
     with torch.no_grad():
@@ -384,16 +384,16 @@ def _bound(network: Critic, pairs: _Standardised, rows: Array, shifts: list[int]
             other = of_feature.roll(shift, 0)
             return torch.cat([network(of_image[at], other[at]) for at in _slices(len(rows), _PAIRS_AT_A_TIME)])
 
-        return donsker_varadhan(scores(0).cpu(), torch.stack([scores(shift) for shift in shifts]).cpu(), shifts)
+        return compute_donsker_varadhan(scores(0).cpu(), torch.stack([scores(shift) for shift in shifts]).cpu(), shifts)
 
 
-def donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> tuple[float, float]:
+def compute_donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> tuple[float, float]:
     """E_P[T] - log E_{PxP}[exp T] from scores of pairs that belong together and of others (MINE, Eq. 5 and 10).
 
     ``joint`` (n,) is T(x_i, z_i) and ``shifted`` (n_shifts, n) is T(x_i, z_{i - s}), indices modulo n. The second
     number is the standard error, that of the linearisation in the images.
 
-    >>> donsker_varadhan(torch.ones(4), torch.ones(2, 4), [1, 2])
+    >>> compute_donsker_varadhan(torch.ones(4), torch.ones(2, 4), [1, 2])
     (0.0, 0.0)
     """
     joint, shifted = joint.double(), shifted.double()
@@ -426,5 +426,5 @@ def _surroundings(device: torch.device, critic: str, seed: int) -> Iterator[None
     single = device.type != "cuda" and critic != "resnet18"
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # the CPU's alone, where the critic is made
-        with threads_for(0) if single else nullcontext():
+        with limit_threads(0) if single else nullcontext():
             yield

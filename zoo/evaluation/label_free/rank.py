@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
-from ...optional import requires_extra
+from ...optional import require_extra
 from ..arrays import Array
-from ..eigen import svdvals
+from ..eigen import compute_svdvals
 from .arrays import (
     Gram,
-    batches_of,
-    collapsed,
+    check_views,
+    compute_moment_root,
+    compute_triangular_factor,
+    convert_to_tensor,
+    iterate_batches,
+    make_collapsed_error,
     require_number,
     require_rows,
-    root_of,
-    tensor_of,
-    triangular_factor,
-    views_of,
 )
 
-with requires_extra("models", needed_for="A label-free metric"):
+with require_extra("models", needed_for="A label-free metric"):
     import numpy as np
     import torch
     from torch import Tensor
@@ -64,7 +64,7 @@ class Spectrum:
         """Singular values, descending, float64 (k,); refuses fewer than ``least`` rows, or equal ones."""
         require_rows(self.n, least, "z", needed_for=needed_for)
         if bool(self.constant.all()):
-            raise collapsed(self.n, "z", needed_for, self.mean.cpu().numpy())
+            raise make_collapsed_error(self.n, "z", needed_for, self.mean.cpu().numpy())
         if of not in self._known:
             matrix = self.root
             if of == AS_THEY_ARE:
@@ -73,20 +73,20 @@ class Spectrum:
                 lengths = torch.linalg.vector_norm(matrix, dim=0)
                 varying = ~self.constant & (lengths > 0)
                 matrix = matrix[:, varying] / lengths[varying]
-            found = svdvals(matrix).cpu().numpy()
+            found = compute_svdvals(matrix).cpu().numpy()
             found[found < self.floor * found[0]] = 0.0
             self._known[of] = found[: min(self.n - (of != AS_THEY_ARE), self.dim)]
         return self._known[of]
 
 
 @torch.no_grad()
-def spectrum_of(z: Any, name: str = "z") -> Spectrum:
+def compute_spectrum(z: Any, name: str = "z") -> Spectrum:
     """Features ready for spectral metrics, all of which share one pass over them.
 
     ``z`` is an array, a tensor or :attr:`zoo.features.Features.x` (n, dim), which may be larger than memory, or an
     iterator of batches.
 
-    >>> spectrum_of(torch.eye(3).double()).dim
+    >>> compute_spectrum(torch.eye(3).double()).dim
     3
     """
     if isinstance(z, Spectrum):
@@ -96,7 +96,7 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
 
     def moved() -> Iterator[Tensor]:  # less the first row, so that a large mean costs no digits
         nonlocal n, resolution, first, varies
-        for rows in batches_of(z, name):
+        for rows in iterate_batches(z, name):
             resolution = max(resolution, torch.finfo(rows.dtype).eps)
             if not n:
                 first = rows[0].double()
@@ -107,7 +107,7 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
             yield torch.cat([torch.ones_like(wide[:, :1]), wide], dim=1)
 
     # the column of ones takes the mean, and the rest of the factor is that of the centred rows
-    factor = triangular_factor(moved())
+    factor = compute_triangular_factor(moved())
     mean = first + factor[0, 1:] / factor[0, 0]
     return Spectrum(n=n, mean=mean, root=factor[1:, 1:], constant=~varies, resolution=resolution)
 
@@ -156,7 +156,7 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
         From 1 to min(n_images, dim), plus what eps adds, in dimensions; higher is better, 1 means full collapse.
     """
     require_number(eps, "eps", least=0, below=1)
-    values = spectrum_of(z).values(AS_THEY_ARE, needed_for="RankMe")
+    values = compute_spectrum(z).values(AS_THEY_ARE, needed_for="RankMe")
     return math.exp(_entropy(values / values.sum() + eps))
 
 
@@ -172,7 +172,7 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     3.0
     """
     require_number(eps, "eps", least=0, below=1)
-    spectrum = spectrum_of(z)
+    spectrum = compute_spectrum(z)
     relative = max(spectrum.n, spectrum.dim) * eps
     if relative >= 1:
         raise QueryError(
@@ -198,7 +198,7 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
     """
     require_number(atol, "atol", least=0)
     require_number(rtol, "rtol", least=0)
-    spectrum = spectrum_of(z)
+    spectrum = compute_spectrum(z)
     eigenvalues = spectrum.values(STANDARDISED, needed_for="effective dimensionality") ** 2
     threshold = max(atol, rtol * float(eigenvalues[0]))
     return CorrelationRank(
@@ -218,7 +218,7 @@ def rankme_augmented(z: Any, *, ids: Any = None, eps: float = 1e-7) -> float:
     >>> round(rankme_augmented(np.eye(4).reshape(2, 2, 4)), 4)
     4.0
     """
-    return rankme(views_of(z, ids, needed_for="RankMe of views")[0], eps=eps)
+    return rankme(check_views(z, ids, needed_for="RankMe of views")[0], eps=eps)
 
 
 def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool = True) -> PowerLaw:
@@ -253,7 +253,7 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
         ``value`` is the exponent, dimensionless; neither higher nor lower is better: 1 is held to be best, more means
         collapse.
     """
-    spectrum = spectrum_of(z)
+    spectrum = compute_spectrum(z)
     values = spectrum.values(CENTRED, least=12, needed_for="alpha-ReQ")
     n_ranks = len(values)
     end = min(_LAST_RANK, n_ranks) if last is None else last
@@ -304,7 +304,7 @@ def nesum(z: Any) -> float:
     >>> round(nesum([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 4)
     2.0
     """
-    values = spectrum_of(z).values(CENTRED, needed_for="NESum")
+    values = compute_spectrum(z).values(CENTRED, needed_for="NESum")
     return float(((values / values[0]) ** 2).sum())
 
 
@@ -320,7 +320,7 @@ def stable_rank(z: Any) -> float:
     >>> round(stable_rank(np.diag([2.0, 1.0, 1.0])), 4)
     1.5
     """
-    values = spectrum_of(z).values(AS_THEY_ARE, needed_for="the stable rank")
+    values = compute_spectrum(z).values(AS_THEY_ARE, needed_for="the stable rank")
     return float(((values / values[0]) ** 2).sum())
 
 
@@ -338,7 +338,7 @@ def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> floa
     (1.386294, 1.386294)
     """
     require_number(order, "order", above=0)
-    values = spectrum_of(z).values(CENTRED if centred else AS_THEY_ARE, needed_for="matrix entropy")
+    values = compute_spectrum(z).values(CENTRED if centred else AS_THEY_ARE, needed_for="matrix entropy")
     squares = (values / values[0]) ** 2
     total = float(squares.sum())
     if order == 1:
@@ -436,7 +436,7 @@ class Monitor:
             return
         kind = str(getattr(batch, "dtype", "float64")).rpartition(".")[2]
         self._roundoff = max(self._roundoff, _ROUNDOFF.get(kind, 2.0**-53))
-        views = tensor_of(batch.reshape(-1, shape[2]), "the views so far", self.n_rows).double().reshape(shape)
+        views = convert_to_tensor(batch.reshape(-1, shape[2]), "the views so far", self.n_rows).double().reshape(shape)
         means = views[:, 0] + (views - views[:, :1]).mean(dim=1)  # exact where views are equal
         self._means.update(means)
         self._rows.update((views - means[:, None]).reshape(-1, shape[2]))
@@ -460,7 +460,7 @@ class Monitor:
         spectrum = Spectrum(
             n=self.n_rows,
             mean=mean,
-            root=root_of(scatter),
+            root=compute_moment_root(scatter),
             constant=constant,
             resolution=torch.finfo(torch.float32).eps,
             floor=_OF_SUMS,
@@ -497,12 +497,12 @@ class Monitor:
         self._roundoff = max(self._roundoff, other._roundoff)
 
     def _lidar(self, within: Tensor, between: Tensor, size: Tensor) -> float:
-        from .scatter import lidar_of_roots  # needs SciPy, which following a training does not
+        from .scatter import compute_lidar  # needs SciPy, which following a training does not
 
         n_images = self._means.count
-        found = lidar_of_roots(
-            root_of(within / (self.n_rows - n_images)).cpu(),
-            root_of(between / max(n_images - 1, 1)).cpu(),
+        found = compute_lidar(
+            compute_moment_root(within / (self.n_rows - n_images)).cpu(),
+            compute_moment_root(between / max(n_images - 1, 1)).cpu(),
             torch.full((n_images,), self.n_views, dtype=torch.float64),
             noise=(self._roundoff * size).cpu(),
             error=_OF_SUMS,

@@ -12,13 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, spanned
-from ...optional import requires_extra
+from ...errors import DataError, format_range
+from ...optional import require_extra
 from ..arrays import Array
-from ..eigen import eigvalsh, svd
-from .arrays import features_of, pieces, require_number, require_varied, triangular_factor, views_of
+from ..eigen import compute_eigvalsh, compute_svd
+from .arrays import (
+    check_feature_rows,
+    check_views,
+    compute_triangular_factor,
+    iterate_slices,
+    require_number,
+    require_varied,
+)
 
-with requires_extra("evaluate", needed_for="A metric of views"):
+with require_extra("evaluate", needed_for="A metric of views"):
     import numpy as np
     import torch
     from scipy.special import fdtri
@@ -106,24 +113,24 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     Lidar
         ``value`` is in dimensions; higher is better, 1 means that images differ in one direction only.
     """
-    rows, numbers = views_of(z, ids, needed_for="LiDAR")
+    rows, numbers = check_views(z, ids, needed_for="LiDAR")
     require_number(delta, "delta", least=0)
     require_number(eps, "eps", least=0)
     require_varied(rows, "z", needed_for="LiDAR")
-    views = grouped(rows, numbers)
-    factor = triangular_factor(views.deviations())
-    return lidar_of_roots(
+    views = group_views(rows, numbers)
+    factor = compute_triangular_factor(views.deviations())
+    return compute_lidar(
         factor / (len(rows) - len(views.counts)) ** 0.5,
         views.centred_means() / (len(views.counts) - 1) ** 0.5,
         views.counts,
-        noise=unit_roundoff(rows) * views.sizes(factor.square().sum(dim=0)),
+        noise=get_unit_roundoff(rows) * views.sizes(factor.square().sum(dim=0)),
         error=_OF_ROWS,
         delta=delta,
         eps=eps,
     )
 
 
-def lidar_of_roots(
+def compute_lidar(
     root: Tensor, means: Tensor, counts: Tensor, *, noise: Tensor, error: float, delta: float, eps: float
 ) -> Lidar:
     """LiDAR from R and M (k, dim), R'R the covariance within images and M'M that between their means.
@@ -134,7 +141,7 @@ def lidar_of_roots(
     noise = NOISE_UNITS * noise
     n_images, dim, freedom = len(counts), root.shape[1], int(counts.sum()) - len(counts)
     least, most = int(counts.min()), int(counts.max())
-    images = f"{n_images} images of {spanned(least, most)} views"
+    images = f"{n_images} images of {format_range(least, most)} views"
     if freedom < dim:
         images += f" give {freedom} deviations, fewer than the {dim} dimensions"
     infinite = DataError(
@@ -162,7 +169,7 @@ def lidar_of_roots(
     else:
         counted = noise > 0
         means = means[:, counted] / noise[counted]
-        _, lengths, directions = svd(root[:, counted] / noise[counted])
+        _, lengths, directions = compute_svd(root[:, counted] / noise[counted])
         used = lengths > max(1.0, error * float(lengths[0]))
         lengths, directions = lengths[used], directions[used]
         along = means @ directions.T
@@ -220,11 +227,11 @@ def _notes(ratio: float, by_chance: float) -> tuple[str, ...]:
 def _squares(matrix: Tensor) -> Tensor:
     """Eigenvalues of the smaller one of B'B and BB', descending: they share all but zeros."""
     narrow = matrix.mT if matrix.shape[0] < matrix.shape[1] else matrix
-    return eigvalsh(narrow.T @ narrow).flip(0).clamp_min(0) if narrow.numel() else torch.zeros(1).double()
+    return compute_eigvalsh(narrow.T @ narrow).flip(0).clamp_min(0) if narrow.numel() else torch.zeros(1).double()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Views:
+class GroupedViews:
     """Rows of images, and the mean of each image."""
 
     rows: Array  # (n_rows, dim)
@@ -234,7 +241,7 @@ class Views:
 
     def deviations(self) -> Iterator[Tensor]:
         """Deviations of the rows from the mean of their image, float64 (m, dim), piece by piece."""
-        for part in pieces(*self.rows.shape):
+        for part in iterate_slices(*self.rows.shape):
             yield torch.from_numpy(self.rows[part].astype(np.float64)) - self.means[self.ids[part]]
 
     def centred_means(self) -> Tensor:
@@ -246,23 +253,23 @@ class Views:
         return ((squared_deviations + self.counts @ self.means.square()) / len(self.rows)).sqrt()
 
 
-def grouped(rows: Array, ids: Array) -> Views:
+def group_views(rows: Array, ids: Array) -> GroupedViews:
     """Rows (n_rows, dim) with the means of their images; ``ids`` are int64 (n_rows,), from 0 without gaps."""
     numbers = torch.from_numpy(np.ascontiguousarray(ids))
     counts = torch.bincount(numbers).double()
     sums = torch.zeros((len(counts), rows.shape[1]), dtype=torch.float64)
-    for part in pieces(*rows.shape):
+    for part in iterate_slices(*rows.shape):
         sums.index_add_(0, numbers[part], torch.from_numpy(rows[part].astype(np.float64)))
-    return Views(rows=rows, ids=numbers, counts=counts, means=sums / counts[:, None])
+    return GroupedViews(rows=rows, ids=numbers, counts=counts, means=sums / counts[:, None])
 
 
-def unit_roundoff(rows: Array) -> float:
+def get_unit_roundoff(rows: Array) -> float:
     """Largest relative rounding error of a stored number of the rows: half a unit in the last place.
 
     float64 numbers that are float32 numbers were stored as float32 once, and float32 numbers that are half-precision
     numbers were rounded by the encoder.
 
-    >>> unit_roundoff(np.ones((2, 2), dtype=np.float32)) == 2.0**-24
+    >>> get_unit_roundoff(np.ones((2, 2), dtype=np.float32)) == 2.0**-24
     True
     """
     some = torch.from_numpy(np.array(rows[:_JUDGED_ROWS]))
@@ -315,7 +322,7 @@ def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = 
         views do not change the features.
     """
     require_number(alpha, "alpha", above=0)
-    rows, numbers = views_of(z, ids, needed_for="alignment")
+    rows, numbers = check_views(z, ids, needed_for="alignment")
     require_varied(rows, "z", needed_for="alignment")
     return _alignment(rows, numbers, alpha, normalise)
 
@@ -350,7 +357,7 @@ def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
         (n - 1).
     """
     require_number(t, "t", above=0)
-    rows = features_of(z, least=2, needed_for="uniformity")
+    rows = check_feature_rows(z, least=2, needed_for="uniformity")
     require_varied(rows, "z", needed_for="uniformity")
     return _uniformity(rows, t, normalise, None)
 
@@ -369,7 +376,7 @@ def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> 
     """
     require_number(alpha, "alpha", above=0)
     require_number(t, "t", above=0)
-    rows, numbers = views_of(z, ids, needed_for="contrast")
+    rows, numbers = check_views(z, ids, needed_for="contrast")
     require_varied(rows, "z", needed_for="contrast")
     counts = np.bincount(numbers)
     aligned, uniform = _alignment(rows, numbers, alpha, True), _uniformity(rows, t, True, numbers)
@@ -382,7 +389,7 @@ def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> 
     )
 
 
-def unit_rows(rows: Array, which: Array) -> Tensor:
+def normalise_rows(rows: Array, which: Array) -> Tensor:
     """The rows with these numbers in float64, each divided by its Euclidean length; refuses one that is all 0."""
     piece = torch.from_numpy(rows[which].astype(np.float64))
     lengths = torch.linalg.vector_norm(piece, dim=1, keepdim=True)
@@ -394,9 +401,9 @@ def unit_rows(rows: Array, which: Array) -> Tensor:
     return piece.div_(lengths)
 
 
-def all_unit_rows(rows: Array) -> Tensor:
+def normalise_all_rows(rows: Array) -> Tensor:
     """All rows in float64, each divided by its Euclidean length."""
-    return torch.cat([unit_rows(rows, np.arange(part.start, part.stop)) for part in pieces(*rows.shape)])
+    return torch.cat([normalise_rows(rows, np.arange(part.start, part.stop)) for part in iterate_slices(*rows.shape)])
 
 
 def _alignment(rows: Array, numbers: Array, alpha: float, normalise: bool) -> float:
@@ -410,7 +417,7 @@ def _alignment(rows: Array, numbers: Array, alpha: float, normalise: bool) -> fl
         for start in range(0, len(images), step):
             part = images[start : start + step]
             which = order[first[part][:, None] + np.arange(n_views)].ravel()
-            piece = unit_rows(rows, which) if normalise else torch.from_numpy(rows[which].astype(np.float64))
+            piece = normalise_rows(rows, which) if normalise else torch.from_numpy(rows[which].astype(np.float64))
             total += _mean_powers(piece.reshape(len(part), n_views, -1), alpha)
     if not math.isfinite(total):
         raise DataError(f"The distances of z to the power {alpha:g} overflow float64: scale z, or normalise.")
@@ -433,7 +440,7 @@ def _mean_powers(views: Tensor, alpha: float) -> float:
 def _uniformity(rows: Array, t: float, normalise: bool, images: Array | None) -> float:
     """Uniformity over all pairs of rows, or over those of different images if ``images`` numbers each row."""
     n, dim = rows.shape
-    points = all_unit_rows(rows) if normalise else torch.from_numpy(rows.astype(np.float64))
+    points = normalise_all_rows(rows) if normalise else torch.from_numpy(rows.astype(np.float64))
     points = points.sub_(points.mean(dim=0))
     if normalise and rows.dtype == np.float32 and n * n * dim / 2 > _FLOAT32_FROM:
         points = points.float()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...optional import requires_extra
+from ...optional import require_extra
 from ..arrays import Array
-from ..eigen import eigh
-from ..label_free.labelled import labelled_of
+from ..eigen import compute_eigh
+from ..label_free.labelled import check_labelled_features
 
-with requires_extra("evaluate", needed_for="A score of labelled features"):
+with require_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
     import torch
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Labelled:
+class LabelledMatrix:
     """Features of n images in float64, and the number of each one's class."""
 
     z: Array  # float64 (n, dim)
@@ -30,19 +30,19 @@ class Labelled:
         return found
 
 
-def labelled_in_float64(z: Any, y: Any, *, least: int, needed_for: str, centred: bool = False) -> Labelled:
+def convert_labelled(z: Any, y: Any, *, least: int, needed_for: str, centred: bool = False) -> LabelledMatrix:
     """Checked features, less their mean if ``centred``; refuses too few rows, equal rows, and a single class."""
-    given = labelled_of(z, y, least=least, needed_for=needed_for)
+    given = check_labelled_features(z, y, least=least, needed_for=needed_for)
     rows = given.z.astype(np.float64)
     if centred:
         rows -= rows.mean(axis=0)
         rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
-    return Labelled(z=rows, y=given.y, classes=given.classes)
+    return LabelledMatrix(z=rows, y=given.y, classes=given.classes)
 
 
-def centred_of(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
+def centre_labelled(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledMatrix:
     """The same less the mean of the rows."""
-    return labelled_in_float64(z, y, least=least, needed_for=needed_for, centred=True)
+    return convert_labelled(z, y, least=least, needed_for=needed_for, centred=True)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -78,16 +78,16 @@ class Components:
         return found
 
 
-def components_of(z: Array, *, centred: bool = True) -> Components:
+def compute_components(z: Array, *, centred: bool = True) -> Components:
     """Components of rows (n, dim) from (n, n) or (dim, dim) products, the smaller; ``centred`` if their mean is 0."""
     n, dim = z.shape
     if n > dim:
-        values, axes = (one.numpy() for one in eigh(torch.from_numpy(z.T @ z)))
+        values, axes = (one.numpy() for one in compute_eigh(torch.from_numpy(z.T @ z)))
         return Components(scores=z @ axes[:, ::-1], squares=np.maximum(values[::-1], 0.0), left=None)
     products = z @ z.T
     if centred:  # the constant vector, which these products take to 0, is set apart by the largest eigenvalue
         products += 2 * float(np.trace(products)) / n
-    values, vectors = (one.numpy() for one in eigh(torch.from_numpy(products)))
+    values, vectors = (one.numpy() for one in compute_eigh(torch.from_numpy(products)))
     last = n - centred
     squares, left = np.maximum(values[:last][::-1], 0.0), vectors[:, :last][:, ::-1]
     return Components(scores=left * np.sqrt(squares), squares=squares, left=left)

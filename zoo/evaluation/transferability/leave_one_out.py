@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError
-from ...optional import requires_extra
-from ..arrays import Array, labels_of
+from ...optional import require_extra
+from ..arrays import Array, check_labels
 from ..label_free.arrays import require_number
-from ..label_free.labelled import labelled_of
-from ..nearest import Reference, votes_of
-from ..streamed_training import Labelled as LabelledRows
-from .components import Components, Labelled, centred_of, components_of
+from ..label_free.labelled import check_labelled_features
+from ..nearest_neighbours import CosineIndex, compute_votes
+from ..streamed_training import LabelledRows as LabelledRows
+from .components import Components, LabelledMatrix, centre_labelled, compute_components
 
-with requires_extra("evaluate", needed_for="Leave-one-out accuracy"):
+with require_extra("evaluate", needed_for="Leave-one-out accuracy"):
     import numpy as np
     import torch
 
@@ -86,9 +86,9 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
         ``value`` is the accuracy in percent; higher is better. An image that is the only one of its class, or whose
         group has all of them, is always wrong.
     """
-    data = centred_of(z, y, least=3, needed_for=_RIDGE)
-    numbers = groups_of(groups, len(data.y))
-    fit = ridge_of(data, numbers, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    data = centre_labelled(z, y, least=3, needed_for=_RIDGE)
+    numbers = number_image_groups(groups, len(data.y))
+    fit = fit_ridge(data, numbers, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
     return _record(fit.left_out.argmax(axis=1), data.y, data.classes, fit.share, numbers)
 
 
@@ -107,15 +107,15 @@ class Ridge:
         return found
 
 
-def ridge_of(
-    data: Labelled, numbers: Array | None, *, loss: Callable[[Array], float], targets: Array | None = None
+def fit_ridge(
+    data: LabelledMatrix, numbers: Array | None, *, loss: Callable[[Array], float], targets: Array | None = None
 ) -> Ridge:
     """The fit whose outputs for left-out images have the least loss, by the largest of equal penalties.
 
     Features are centred and not all equal; ``numbers`` are those of at least two groups, or None; ``targets``
     (n, n_targets) are by default those of the classes.
     """
-    components, targets = components_of(data.z), data.targets if targets is None else targets
+    components, targets = compute_components(data.z), data.targets if targets is None else targets
     least = math.inf
     for share, outputs, residuals in _left_out_outputs(data, components, numbers, targets):
         if (lost := loss(outputs)) < least:  # penalties fall
@@ -160,13 +160,13 @@ def neighbour_predictions(
     """
     require_number(k, "k", least=1, whole=True)
     require_number(temperature, "temperature", above=0)
-    data = labelled_of(z, y, least=3, needed_for=_NEIGHBOURS)
-    numbers = groups_of(groups, len(data.y))
+    data = check_labelled_features(z, y, least=3, needed_for=_NEIGHBOURS)
+    numbers = number_image_groups(groups, len(data.y))
     n = len(data.y)
     k = min(k, n - 1)
     wanted = k if numbers is None else min(k + int(np.bincount(numbers).max()) - 1, n - 1)
     rows = LabelledRows(data.z, data.y, is_wide=True)
-    reference = Reference.of(
+    reference = CosineIndex.of(
         rows,
         device=torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")),
         block_bytes=_BLOCK_BYTES,
@@ -179,7 +179,7 @@ def neighbour_predictions(
             voting = numbers[neighbours] != numbers[part, None]
             voting &= voting.cumsum(axis=1) <= k
         labels = data.y[neighbours]
-        found[part] = votes_of(similarities, labels, len(data.classes), temperature, voting).argmax(axis=1)
+        found[part] = compute_votes(similarities, labels, len(data.classes), temperature, voting).argmax(axis=1)
         first = part.stop
     return _record(found, data.y, data.classes, float(k), numbers)
 
@@ -213,11 +213,11 @@ def leave_one_out_neighbours(
     return _accuracy(neighbour_predictions(z, y, k, temperature=temperature, groups=groups), y)
 
 
-def groups_of(groups: Any, n: int) -> Array | None:
+def number_image_groups(groups: Any, n: int) -> Array | None:
     """Number of the group of each image, int64 (n,), or None; refuses a single group."""
     if groups is None:
         return None
-    names, numbers = np.unique(labels_of(groups, n, "groups"), return_inverse=True)
+    names, numbers = np.unique(check_labels(groups, n, "groups"), return_inverse=True)
     if len(names) < 2:
         raise DataError(
             f"All {n} images are of one group ({names[0].item()!r}), and none is left to learn from: give images of "
@@ -249,7 +249,7 @@ def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
     return LeaveOneOutAccuracy(
         value=found.value,
         n=n,
-        n_classes=len(np.unique(labels_of(y, n, "y"))),
+        n_classes=len(np.unique(check_labels(y, n, "y"))),
         chosen=found.chosen,
         n_alone=alone,
         notes=(note,) if alone else (),
@@ -257,7 +257,7 @@ def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
 
 
 def _left_out_outputs(
-    data: Labelled, components: Components, numbers: Array | None, targets: Array | None = None
+    data: LabelledMatrix, components: Components, numbers: Array | None, targets: Array | None = None
 ) -> Iterator[tuple[float, Array, Array]]:
     """Each penalty, falling, as a share of the sum of squares; the outputs (n, n_classes) for images left out, and what
     the fit to all leaves of the targets.

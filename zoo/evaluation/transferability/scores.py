@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError
-from ...optional import requires_extra
+from ...optional import require_extra
 from ..arrays import Array
-from ..eigen import log_det_of_one_plus
+from ..eigen import compute_log_det_one_plus
 from ..label_free.arrays import require_choice, require_number
-from .components import centred_of, components_of, labelled_in_float64
+from .components import centre_labelled, compute_components, convert_labelled
 
-with requires_extra("evaluate", needed_for="A score of labelled features"):
+with require_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
     import torch
     from scipy.optimize import minimize_scalar
@@ -79,11 +79,11 @@ def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3)
         same images only.
     """
     require_number(least_noise, "least_noise", above=0)
-    checked = labelled_in_float64(z, y, least=3, needed_for="LogME", centred=intercept)
+    checked = convert_labelled(z, y, least=3, needed_for="LogME", centred=intercept)
     targets = checked.targets
     if intercept:
         targets = targets - targets.mean(axis=0)
-    found = evidence_of(checked.z, targets, centred=intercept, least_noise=least_noise)
+    found = maximise_evidence(checked.z, targets, centred=intercept, least_noise=least_noise)
     return LogEvidence(
         value=float(found.values.mean()) / (len(targets) - intercept),
         n=len(targets),
@@ -95,7 +95,7 @@ def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Maxima:
+class EvidenceMaxima:
     """The largest log evidence of each of m targets, and where it is."""
 
     values: Array  # nats, float64 (m,)
@@ -105,7 +105,7 @@ class Maxima:
     effective_dimensions: Array  # (m,)
 
 
-def evidence_of(z: Array, targets: Array, *, centred: bool = False, least_noise: float = 1e-3) -> Maxima:
+def maximise_evidence(z: Array, targets: Array, *, centred: bool = False, least_noise: float = 1e-3) -> EvidenceMaxima:
     """The largest evidence of float64 targets (n, m), given features (n, dim); of both the mean is 0 if ``centred``.
 
     In the left singular vectors of X, of which y has the energies e_j beside singular values s_j,
@@ -116,7 +116,7 @@ def evidence_of(z: Array, targets: Array, *, centred: bool = False, least_noise:
     in size, so that between two points of a grid that are a step h apart the value exceeds both by no more than
     n h^2 / 8: every peak of the grid that comes within that of the highest is climbed.
     """
-    components = components_of(z, centred=centred)
+    components = compute_components(z, centred=centred)
     energies, positive = components.energies(targets).T, components.is_positive  # (m, r)
     squares, energies = components.squares[positive], np.ascontiguousarray(energies[:, positive])
     n, most = len(z) - centred, least_noise**-2
@@ -150,7 +150,7 @@ def evidence_of(z: Array, targets: Array, *, centred: bool = False, least_noise:
     misfits = (energies * kept).sum(axis=1) + rest
     with np.errstate(divide="ignore"):
         precisions = np.minimum(n / misfits, most)
-    return Maxima(
+    return EvidenceMaxima(
         values=values,
         ratios=ratios,
         precisions=precisions,
@@ -203,8 +203,8 @@ def h_score(z: Any, y: Any, *, shrinkage: float | None = None) -> HScore:
     """
     if shrinkage is not None:
         require_number(shrinkage, "shrinkage", above=0, most=1)
-    data = centred_of(z, y, least=3, needed_for="the H-score")
-    components = components_of(data.z)
+    data = centre_labelled(z, y, least=3, needed_for="the H-score")
+    components = compute_components(data.z)
     n, dim = data.z.shape
     variances = components.squares / n
     if shrinkage is None:
@@ -277,7 +277,7 @@ def gbc(z: Any, y: Any, *, n_components: int = 64, covariance: str = "spherical"
     require_number(n_components, "n_components", least=1, whole=True)
     require_choice(covariance, "covariance", ("spherical", "diagonal"))
     require_number(floor, "floor", above=0)
-    data = centred_of(z, y, least=3, needed_for="GBC")
+    data = centre_labelled(z, y, least=3, needed_for="GBC")
     counts = np.bincount(data.y)
     if counts.min() < 2:
         lone = data.classes[counts < 2]
@@ -285,7 +285,7 @@ def gbc(z: Any, y: Any, *, n_components: int = 64, covariance: str = "spherical"
             f"{len(lone)} class{'es have' if len(lone) > 1 else ' has'} one image only ({lone[0].item()!r} first), but "
             "GBC needs at least 2 of each for a variance: give more images of them, or leave the class out."
         )
-    components = components_of(data.z)
+    components = compute_components(data.z)
     kept = min(n_components, int(components.is_positive.sum()))
     scores = components.scores[:, :kept]
     shares = data.targets.T / counts[:, None]  # (n_classes, n)
@@ -362,9 +362,9 @@ def transrate(z: Any, y: Any, *, eps: float = 1e-4, normalise: bool = True, clas
         ``value`` in nats, at least 0 but for rounding; higher is better.
     """
     require_number(eps, "eps", above=0)
-    data = centred_of(z, y, least=3, needed_for="TransRate")
+    data = centre_labelled(z, y, least=3, needed_for="TransRate")
     n = len(data.y)
-    components = components_of(data.z)
+    components = compute_components(data.z)
     scores = components.scores
     unit = float(components.squares.sum()) / n if normalise else 1.0
     rate = 0.5 * float(np.log1p(components.squares / (n * unit * eps)).sum())
@@ -381,7 +381,7 @@ def _rate(rows: Array, eps: float) -> float:
     """1/2 logdet(1 + Z'Z / (n eps)) by the smaller of Z'Z and ZZ', whose determinants are equal."""
     n, dim = rows.shape
     products = (rows.T @ rows if dim <= n else rows @ rows.T) / (n * eps)
-    return 0.5 * log_det_of_one_plus(torch.from_numpy(products))
+    return 0.5 * compute_log_det_one_plus(torch.from_numpy(products))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,8 +451,8 @@ def nleep(
     require_choice(covariance, "covariance", ("diag", "full", "tied", "spherical"))
     require_number(max_iter, "max_iter", least=1, whole=True)
     require_number(seed, "seed", least=0, whole=True)
-    data = centred_of(z, y, least=4, needed_for="NLEEP")
-    components = components_of(data.z)
+    data = centre_labelled(z, y, least=4, needed_for="NLEEP")
+    components = compute_components(data.z)
     n, n_classes = len(data.y), len(data.classes)
     shares = np.cumsum(components.squares) / components.squares.sum()
     kept = min(int(np.searchsorted(shares, energy - 1e-12)) + 1, int(components.is_positive.sum()))
@@ -471,7 +471,7 @@ def nleep(
     if not mixture.converged_:
         notes.append(f"The mixture had not converged after {max_iter} steps.")
     return NLeep(
-        value=leep(memberships, data.y, n_classes),
+        value=compute_leep(memberships, data.y, n_classes),
         n_components=n_components,
         n_directions=kept,
         converged=bool(mixture.converged_),
@@ -481,7 +481,7 @@ def nleep(
     )
 
 
-def leep(memberships: Array, y: Array, n_classes: int) -> float:
+def compute_leep(memberships: Array, y: Array, n_classes: int) -> float:
     """Mean log probability of the labels in nats, from the shares (n, m) of images in components.
 
     ``y`` has the numbers of classes, int64 (n,).
