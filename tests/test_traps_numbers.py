@@ -191,7 +191,9 @@ def variance_of_seeds() -> float:
 
 def zoo_variance_of_seeds() -> float:
     losses, resampled = seeds_and_images()
-    return float(np.median(estimate_surplus_variances(losses.mean(axis=1), resampled, random=np.random.default_rng(0))))
+    return float(
+        np.median(estimate_surplus_variances([(losses.mean(axis=1), resampled)], random=np.random.default_rng(0)))
+    )
 
 
 def mixed_parameter() -> float:

@@ -75,6 +75,7 @@ def population(
         y_test=labels[1].astype(np.int64),
         groups_train=groups[0].astype(np.uint64) if several else None,
         groups_test=groups[1].astype(np.uint64) if several else None,
+        given_groups_test=groups[1].astype(np.uint64) if several else None,
     )
 
 

@@ -26,7 +26,7 @@ from zoo.evaluation.bootstrap import resample_error_percents
 
 def look_of(wrong: dict[str, np.ndarray], **changed: object) -> RungComparison:
     n_test = len(next(iter(wrong.values())))
-    return replace(RungComparison(1, 10, n_test, "probe", wrong, {}, None, {}, 0.0), **changed)  # type: ignore[arg-type]
+    return replace(RungComparison(1, 10, n_test, "probe", wrong, {}, None, {}, 0.0, None), **changed)  # type: ignore[arg-type]
 
 
 def outcomes(n: int, shares: dict[str, float], *, seed: int) -> dict[str, np.ndarray]:

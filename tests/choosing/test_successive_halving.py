@@ -106,7 +106,7 @@ def test_standings_say_what_became_of_each() -> None:
 
 def test_groups_are_never_split_and_widen_the_intervals() -> None:
     contenders, task = population([0.2, 0.22, 0.24], n_train=200, n_test=1_200, of_group=12, seed=1)
-    alone = replace(task, groups_train=None, groups_test=None)
+    alone = replace(task, groups_train=None, groups_test=None, given_groups_test=None)
     grouped, plain = (run(contenders, one, Plan(share=None)) for one in (task, alone))
     assert {one.status for one in grouped.standings} == {"probed"}
     wide, narrow = (one.standings[0].error for one in (grouped, plain))

@@ -26,7 +26,7 @@ def repeated(wrong: list[int], sizes: int) -> tuple[np.ndarray, np.ndarray]:
 @for_each([0, 1, 6])
 def test_where_whole_groups_are_wrong_the_draws_are_those_of_jeffreys_over_groups(n_wrong: int) -> None:
     outcomes, groups = repeated([1] * n_wrong + [0] * (20 - n_wrong), 7)
-    draws = resample_errors(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"]
+    draws = resample_errors(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"].draws
     exact = stats.beta(n_wrong + 0.5, 20 - n_wrong + 0.5)
     p_value = stats.kstest(draws / 100, exact.cdf).pvalue
     # 20 groups show a design effect of 7 * 20 / 19, which is cut to 7
@@ -57,7 +57,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(alike: float) -> No
         wrong = (rng.random(len(groups)) < shares[groups.astype(int)]).astype(np.int8)[:, None]
         over_groups, over_images = (
             compute_interval(
-                100 * wrong.mean(), resample_errors(wrong, {"e": [0]}, n_draws=400, seed=seed, groups=of)["e"]
+                100 * wrong.mean(), resample_errors(wrong, {"e": [0]}, n_draws=400, seed=seed, groups=of)["e"].draws
             )
             for of in (groups, None)
         )

@@ -11,7 +11,14 @@ from tests.each import for_each
 from tests.evaluation.test_risk_refits import Least
 from tests.planted_features import features
 from zoo.choosing.comparing import RungComparison, estimate_error
-from zoo.evaluation.bootstrap import Interval, compute_error_interval
+from zoo.evaluation.bootstrap import (
+    MOST_UNITS,
+    Interval,
+    compute_drawn_interval,
+    compute_error_interval,
+    resample_error_percents,
+    resample_errors,
+)
 from zoo.evaluation.classification import classification_metrics
 from zoo.evaluation.layer_choice import compute_variant_errors
 from zoo.evaluation.measuring import measure_seeds
@@ -34,7 +41,7 @@ def test_evaluate_decompose_metrics_layers_and_a_race_print_the_same_interval(of
     assert 0 < found.ci_low < found.value < found.ci_high < 100  # type: ignore[operator]
     outputs = np.eye(2)[np.where(wrong, 1 - test.y, test.y)]
     clusters = None if test.groups is None else test.groups.astype(int)
-    look = RungComparison(1, 10, len(wrong), "probe", {"a": wrong}, {}, clusters, {}, 0.0)
+    look = RungComparison(1, 10, len(wrong), "probe", {"a": wrong}, {}, clusters, {}, 0.0, clusters)
     assert measured.error == found
     assert decompose(train, test, probe=Least, seed=9).intervals["full_shot_error"] == found
     assert classification_metrics(test.y, outputs, groups=test.groups, seed=3).metrics["error"] == found
@@ -50,7 +57,7 @@ def test_errors_stay_below_100_where_they_are_moved_and_unexplained_variance_may
 
 def test_the_interval_of_a_mean_loss_is_around_its_mean_and_no_count_of_what_is_not_zero() -> None:
     losses = np.random.default_rng(0).exponential(0.2, 400)
-    found = estimate_error(RungComparison(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0), "a")
+    found = estimate_error(RungComparison(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0, None), "a")
     assert found.value == pytest.approx(100 * losses.mean())
     assert found.ci_high - found.ci_low == pytest.approx(100 * 3.92 * losses.std() / 20, rel=0.1)  # type: ignore[operator]
 
@@ -80,3 +87,23 @@ def test_a_raised_error_of_which_none_was_seen_has_no_lower_bound_and_unexplaine
     assert compute_error_interval(np.ones(7, dtype=bool)).moved(3.8).ci_high == 100.0
     unexplained = Interval(value=104.0, ci_low=99.0, ci_high=120.0)  # of a probe of numbers
     assert unexplained.moved(0.0) == unexplained
+
+
+@for_each([None, np.repeat(np.arange(40), 3)], name=lambda groups: "images" if groups is None else "groups")
+def test_draws_of_an_error_do_not_depend_on_what_else_is_asked(groups: np.ndarray | None) -> None:
+    wrong = np.random.default_rng(3).uniform(size=(120, 4)) < (0.1, 0.2, 0.2, 0.3)
+    table = wrong.astype(np.int8)
+    alone = resample_errors(table[:, 1:3], {"two seeds": [0, 1]}, groups=groups)["two seeds"]
+    together = resample_errors(table, {"all": range(4), "two seeds": [1, 2], "one": [3]}, groups=groups)
+    assert np.array_equal(alone.draws, together["two seeds"].draws)
+    assert compute_drawn_interval(alone) == compute_drawn_interval(together["two seeds"])
+    assert compute_drawn_interval(together["one"]) == compute_error_interval(wrong[:, 3], groups=groups)
+    by_another = resample_error_percents(wrong[:, ::-1], groups)  # as layers and races have them
+    assert np.allclose(by_another[:, 0], together["one"].draws)
+
+
+def test_where_images_share_weights_for_they_are_many_intervals_are_as_wide_as_else() -> None:
+    wrong = np.random.default_rng(4).uniform(size=(5 * MOST_UNITS, 1)) < 0.2
+    drawn, known = resample_error_percents(wrong, None), compute_error_interval(wrong[:, 0])
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    assert high - low == pytest.approx(known.ci_high - known.ci_low, rel=0.06)  # type: ignore[operator]

@@ -188,13 +188,13 @@ def fit_exponent(
     starts = np.cumsum([0, *map(len, groups)]).tolist()
     columns = {str(i): range(starts[i], starts[i + 1]) for i in range(len(groups))}
     outcomes = build_outcome_table(report.n_test, [(None, run.correct) for runs in groups for run in runs])
-    on_test = resample_errors(outcomes, columns, n_draws=_N_DRAWS, seed=[seed, 2])
-    taken = np.arange(_N_DRAWS) % len(report.draws["full_shot_error"])
+    drawn_on_test = resample_errors(outcomes, columns, n_draws=len(report.draws["full_shot_error"]), seed=seed)
+    on_test = {name: one.draws for name, one in drawn_on_test.items()}
     falls = w * report.draws["approximation_plus_usability"] + report.draws["probe_generalization"]
     few_draws = np.stack([on_test[str(i + 1)] for i in range(len(few))], axis=1)  # (n_draws, m)
     drawn = [
         curve.exponent(errors, full_shot=full, falling=part)
-        for errors, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
+        for errors, full, part in zip(few_draws[:_N_DRAWS], on_test["0"], falls, strict=False)
     ]
     low, high = (float(end) for end in np.percentile(drawn, [2.5, 97.5]))
     freedom = len(few) - 1

@@ -628,6 +628,7 @@ def _curves(
                 task.targets[1][test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
                 clusters=number_groups(task.groups_test, test),
+                groups=number_groups(task.given_groups_test, test),
                 seed=seed,
             )
         )

@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.bootstrap import Interval, compute_error_interval, compute_interval, resample_error_percents
+from ..evaluation.bootstrap import (
+    Interval,
+    compute_error_interval,
+    compute_interval,
+    estimate_surplus_variances,
+    resample_error_percents,
+)
 from ..optional import require_extra
 from .scoring import Probe, compute_losses
 
@@ -55,6 +61,7 @@ class RungComparison:
     clusters: Any  # number of the group of each outcome, or None
     values: dict[str, float]  # what contenders are ordered by; empty where it is their errors
     n_doublings: float  # of the labels, slowed, that are still to come
+    groups: Any  # as clusters, without copies where test images alone judge: of the interval of one error
 
     def error(self, name: str) -> float:
         return 100.0 * float(self.wrong[name].mean())
@@ -113,16 +120,15 @@ def compare_with_leader(
     for name, error, half in zip(names[1:], errors[1:], width[1:], strict=True):
         value = float(error - errors[0])
         behind[name] = Interval(value=value, ci_low=value - float(half), ci_high=value + float(half))
-    resampled = errors + moved
-    chosen = resampled.argmin(axis=1)
-    optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
+    chosen = (errors + moved).argmin(axis=1)
+    optimism = float((moved[:, 0] - moved[np.arange(len(moved)), chosen]).mean())  # the leader's are 0 in the mean
     own = {name: estimate_error(look, name) for name in names}
     return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
 def estimate_error(look: RungComparison, name: str) -> Interval:
     """The error of one contender on the images of a look, percent."""
-    return compute_error_interval(look.wrong[name], groups=look.clusters)
+    return compute_error_interval(look.wrong[name], groups=look.groups)
 
 
 def estimate_gap(look: RungComparison, name: str, leader: str, *, level: float) -> Interval:
@@ -196,13 +202,15 @@ def measure_label_curve(
     *,
     probe: Probe,
     clusters: Array | None = None,
+    groups: Array | None = None,
     seed: int = 0,
 ) -> LabelCurve:
     """Measures the errors with parts of the labels and continues them.
 
     ``parts`` are the training images of each probe, fewest first (:func:`draw_label_parts`); ``x`` (n, dim) and ``y``
     (n,) are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
-    ``clusters`` (n_test,) numbers their groups; ``seed`` is that of the bootstrap.
+    ``clusters`` (n_test,) numbers what belongs together, ``groups`` the same without copies, as of a
+    :class:`RungComparison`; ``seed`` is that of the bootstrap.
     """
     columns: list[range] = []
     sizes: list[int] = []
@@ -217,7 +225,7 @@ def measure_label_curve(
     draws = resample_error_percents(table, clusters, seed=seed)  # (n_draws, n_probes)
     found = extrapolate_label_curve(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
     points = [
-        replace(point, error=compute_error_interval(table[:, some[0]], groups=clusters)) if len(some) == 1 else point
+        replace(point, error=compute_error_interval(table[:, some[0]], groups=groups)) if len(some) == 1 else point
         for point, some in zip(found.points, columns, strict=True)
     ]
     return replace(found, points=tuple(points))
@@ -233,7 +241,9 @@ def extrapolate_label_curve(
     """
     random = np.random.default_rng([seed, 1])
     means = [float(measured[list(some)].mean()) for some in columns]
-    shares = _scatter(measured, draws, columns, random) ** 0.5
+    several = [(measured[list(some)], draws[:, some]) for some in columns if measured[list(some)].any()]
+    relative = [(values / values.mean(), by_images / values.mean()) for values, by_images in several]
+    shares = estimate_surplus_variances(relative, random=random) ** 0.5 if relative else 0.0
     values, drawn = [], []
     for mean, some in zip(means, columns, strict=True):
         moved = shares * mean * random.standard_normal(len(draws)) / len(some) ** 0.5
@@ -273,24 +283,6 @@ def extrapolate_label_curve(
         floor=_interval(floor, weights) if known else None,
         refusal=refusal,
     )
-
-
-def _scatter(measured: Array, draws: Array, columns: Sequence[range], random: np.random.Generator) -> Array:
-    """Variances (n_draws,) of the errors of one size by the draw of the labels, as shares of the squared error.
-
-    As in :mod:`zoo.evaluation.bootstrap`, but of all sizes together, for three probes determine next to nothing.
-    """
-    squares, by_images, n_free = 0.0, 0.0, 0
-    for some in columns:
-        mean = float(measured[list(some)].mean())
-        if len(some) > 1 and mean > 0:
-            covariance = np.cov(draws[:, some] / mean, rowvar=False)
-            squares += float(np.square(measured[list(some)] / mean - 1).sum())
-            by_images += float(np.trace(covariance) - covariance.sum() / len(some))
-            n_free += len(some) - 1
-    if not n_free:
-        return np.zeros(len(draws))
-    return np.maximum(0.0, squares / random.chisquare(n_free, len(draws)) - by_images / n_free)
 
 
 def _why_not(sizes: Sequence[int], values: Sequence[float], falls: float) -> str:

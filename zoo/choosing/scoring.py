@@ -52,6 +52,8 @@ class Task:
     groups_train, groups_test : uint64 arrays of these shapes, or None
         Images with the same number (of one patient, or copies of each other) are not independent: they go together
         into a rung and into a resample.
+    given_groups_test : uint64 array, shape (n_test,), or None
+        The same without copies: of these the error of one encoder has its interval, as zoo evaluate prints it.
     classes : tuple of str
         Names for messages.
     numbers : (float64 array, float64 array), optional
@@ -68,6 +70,7 @@ class Task:
     y_test: NDArray[np.int64]
     groups_train: NDArray[np.uint64] | None = None
     groups_test: NDArray[np.uint64] | None = None
+    given_groups_test: NDArray[np.uint64] | None = None
     classes: tuple[str, ...] = ()
     numbers: tuple[Any, Any] | None = None
 
@@ -115,6 +118,7 @@ def build_task(data: ImageData) -> Task:
     joined = data.val.together
     groups: dict[str, Any] = {
         "groups_train": data.train.groups,
+        "given_groups_test": data.val.groups,
         "groups_test": None if joined is None or len(np.unique(joined)) == len(joined) else joined,
     }
     if data.train.target:

@@ -245,6 +245,7 @@ class _Racing:
         self.clusters = {
             "train": number_groups(task.groups_train, self.schedule.train),
             "test": number_groups(task.groups_test, self.schedule.test),
+            "given": number_groups(task.given_groups_test, self.schedule.test),
         }
 
     # --- what it costs -----------------------------------------------------------------------------------------
@@ -369,19 +370,18 @@ class _Racing:
         """Keeps the outcomes of a rung."""
         n_train, n_test = sizes
         clusters = None
-        train, test = self.clusters["train"], self.clusters["test"]
+        train, test, given = (self.clusters[part] for part in ("train", "test", "given"))
+        is_on_test = score == "probe" or not self.judges_train
         if train is not None or test is not None:
             of_train = np.arange(n_train) if train is None else train[:n_train]
             of_test = np.arange(n_test) if test is None else test[:n_test]
-            is_on_test = score == "probe" or not self.judges_train
             both = of_test if is_on_test else np.concatenate([of_train, of_test + n_train])
             clusters = np.unique(both, return_inverse=True)[1].reshape(-1)
         left = math.log2(self.task.n_train / n_train)
         slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
+        groups = clusters if not is_on_test else None if given is None else given[:n_test]
         self.looks.append(
-            RungComparison(
-                number, n_train, n_test, score, wrong, gained or {}, clusters, values or {}, n_doublings=slowed
-            )
+            RungComparison(number, n_train, n_test, score, wrong, gained or {}, clusters, values or {}, slowed, groups)
         )
 
     def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any, float]:

@@ -389,8 +389,9 @@ def _metrics(
     if y is None or not names:
         return None
     groups = None if asked.groups is None else [asked.groups[name] for name in names]
+    how: Any = {"groups": groups, "seed": int(probe.about.get("seed", 0))}  # as when the probe was measured
     if probe.kind == "numbers":
-        return compute_number_metrics(y, p[:, 0], groups=groups) if len(set(y.tolist())) > 1 else None
+        return compute_number_metrics(y, p[:, 0], **how) if len(set(y.tolist())) > 1 else None
     if probe.kind == "tags":
-        return tag_metrics(y, p, tags=probe.classes, groups=groups)
-    return classification_metrics(y, p, classes=probe.classes, groups=groups)
+        return tag_metrics(y, p, tags=probe.classes, **how)
+    return classification_metrics(y, p, classes=probe.classes, **how)

@@ -3,15 +3,17 @@
 What is resampled is which images were evaluated and which seeds were drawn; the probes stay as they were trained. An
 interval does not say what another pretraining run, or other training images, would have given.
 
-Images. The Bayesian bootstrap: every image gets a random weight, exponentially distributed, the same wherever it
-enters, so that errors of several probes on the same images go up and down together. Added to each error are one wrong
-and one right image of half an image's weight (of other losses, one image at each of their bounds); a single error then
-has exactly Jeffreys' interval of a binomial proportion, which has its nominal coverage also where few images are wrong,
-and does not shrink to a point where none is. Images on which all probes do alike are drawn in one go, for a sum of
-exponential weights is gamma distributed: a million images cost no more than a thousand, and nothing is approximated.
+Images. The Bayesian bootstrap: every image gets a random weight, exponentially distributed (:func:`draw_weights`). The
+weights depend on the number of images, their groups and the seed alone, whatever is computed of the images and whoever
+asks, so that errors, differences and metrics on the same images go up and down together. Of more than ``MOST_UNITS``
+images, random sets of equal size share a weight: the variance stays the same in expectation, and is off by 1.4 %. Added
+to each error are one wrong and one right image of half an image's weight (of other losses with bounds, one image at
+each of them), drawn for what the probe did: the same error has the same draws wherever it is resampled.
 
-A single error by itself needs no draws (:func:`compute_error_interval`): every part of the program prints the same
-interval.
+Errors of one probe. The interval of a share of images that one probe gets wrong is Jeffreys' of a binomial proportion
+(:func:`compute_error_interval`), which has its nominal coverage also where few images are wrong, and does not shrink to
+a point where none is. It needs no draws. All else (means over seeds, differences, parts, means over classes, losses,
+rankings) has the percentiles of its draws.
 
 Groups. Where images come in groups, such as those of one patient, the images of a group are not independent, and groups
 are resampled in place of images: all images of one share its weight. Half an image is then worth as many images as the
@@ -43,13 +45,15 @@ D. B. Rubin 1981, The Bayesian Bootstrap.
 L. D. Brown, T. T. Cai and A. DasGupta 2001, Interval Estimation for a Binomial Proportion (Jeffreys' interval).
 E. L. Korn and B. I. Graubard 1998, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
 Estimated from Survey Data (the design effect).
+K. M. Wolter 2007, Introduction to Variance Estimation (random groups: sets of images that share a weight).
 S. Weerahandi 1993, Generalized Confidence Intervals (the seeds' variance).
 A. B. Owen 2007, The Pigeonhole Bootstrap (why resampling rows and columns counts noise more than once).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -70,13 +74,15 @@ with require_extra("evaluate", needed_for="An interval"):
     from scipy.special import betaincinv, chdtrc, stdtrit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
     Outcomes = NDArray[np.int8]
 
 WRONG, RIGHT, ABSENT = 1, 0, -1
 N_DRAWS = 4000  # the ends then vary by about 4 % of a standard error from one bootstrap seed to another
+MOST_UNITS = 10_000  # images, or sets of them, with a weight of their own
 MOST_LOST = 0.05  # share of the draws without which there still is an interval
 _WEIGHTS_AT_A_TIME = 2_000_000
 _Name = TypeVar("_Name")
@@ -122,8 +128,7 @@ def compute_interval(value: float, draws: Floats) -> Interval:
     >>> compute_interval(0.0, np.linspace(0.1, 0.2, 101)).ci_low
     0.0
     """
-    low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5]))
-    return Interval(value=value, ci_low=min(low, value), ci_high=max(high, value))
+    return compute_drawn_interval(Drawn(value=value, draws=draws))
 
 
 def compute_error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -> Interval:
@@ -164,42 +169,139 @@ def build_outcome_table(
     return table
 
 
+def number_groups(groups: ArrayLike | None, n: int) -> Indices | None:
+    """Number of each image's group, from 0; None where every image is by itself."""
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise DataError(f"The groups have the shape {values.shape}; expected one for each of the {n} images.")
+    numbers = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return None if numbers.max() + 1 == n else numbers
+
+
+def number_units(n: int, groups: Indices | None) -> Indices | None:
+    """What has a weight of its own, (n,) from 0: groups, or sets of more than ``MOST_UNITS`` images; None: each image.
+
+    >>> number_units(5, None) is None, np.bincount(number_units(30_000, None)).tolist() == [3] * 10_000
+    (True, True)
+    """
+    if groups is not None or n <= MOST_UNITS:
+        return groups
+    return np.asarray(np.random.default_rng(n).permutation(n) % MOST_UNITS)
+
+
+def draw_weights(n: int, units: Indices | None, n_draws: int, *, seed: int, part: int = 0) -> Iterator[Floats]:
+    """Weights of the units of ``n`` images (:func:`number_units`), (n_units, n_drawn), some draws at a time.
+
+    They are a function of these numbers alone. ``part`` tells image sets apart that are compared with each other: 0 for
+    test images, 1 for training images.
+    """
+    random = np.random.default_rng([seed, 0, part])
+    n_units, block = n if units is None else int(units.max()) + 1, max(1, _WEIGHTS_AT_A_TIME // n)
+    for start in range(0, n_draws, block):
+        yield random.standard_exponential((n_units, min(block, n_draws - start)))
+
+
+def image_weights(n: int, groups: Indices | None, n_draws: int, *, seed: int) -> Iterator[Floats]:
+    """Those of ``n`` test images, numbered groups (n,) of which are resampled: (n, n_drawn), some draws at a time."""
+    units = number_units(n, groups)
+    for weights in draw_weights(n, units, n_draws, seed=seed):
+        yield weights if units is None else weights[units]
+
+
+def mean_draws(
+    losses: Floats,
+    *,
+    bounds: tuple[float, float] | None,
+    groups: ArrayLike | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
+    part: int = 0,
+) -> Floats:
+    """Bootstrap draws of mean losses on the images of one set, float64 (n_draws, k).
+
+    Draw d of the mean loss of a probe j is, with weights w of images and h of an image at each of the bounds ::
+
+        (sum_i w_di losses_ij + effect_j (h_d0 low + h_d1 high)) / (sum_i w_di there_ij + effect_j (h_d0 + h_d1))
+
+    where there is whether the probe was evaluated on the image, and effect the design effect of groups.
+
+    Parameters
+    ----------
+    losses : float array, shape (n, k)
+        Of k probes; NaN where a probe was not evaluated on an image.
+    bounds : (float, float), optional
+        The lowest and the highest that a loss can be; None: nothing is added.
+    groups : array, shape (n,), optional
+        Of the images; whole groups are resampled. Losses are then at a bound, if there are bounds.
+    n_draws, seed, part
+        As for :func:`draw_weights`.
+    """
+    n, k = losses.shape
+    numbers, is_there = number_groups(groups, n), ~np.isnan(losses)
+    units = number_units(n, numbers)
+    above, below = np.where(is_there, losses, 0.0), (is_there[:, :1] if is_there.all() else is_there).astype(np.float64)
+    if units is not None:
+        above, below = _sums_of(above, units), _sums_of(below, units)
+    added = np.zeros((2, n_draws, k))  # at the low bound, at the high one
+    if bounds is not None:
+        outcomes = np.where(is_there, losses == bounds[1], ABSENT).astype(np.int8)
+        effects = 1.0 if numbers is None else compute_design_effects(outcomes, numbers)
+        added = effects * _halves(losses, n_draws, seed)
+    low, high = bounds or (0.0, 0.0)
+    drawn, start = np.empty((n_draws, k)), 0
+    for weights in draw_weights(n, units, n_draws, seed=seed, part=part):
+        rows = slice(start, start := start + weights.shape[1])
+        top = weights.T @ above + low * added[0, rows] + high * added[1, rows]
+        drawn[rows] = top / (weights.T @ below + added[:, rows].sum(axis=0))
+    return drawn
+
+
+def _halves(losses: Floats, n_draws: int, seed: int) -> Floats:
+    """Weights of half an image at the low and the high bound, (2, n_draws, k), by what each probe did.
+
+    Probes that did the same are apart by their order, for that they are as good is not known.
+    """
+    seen, found = Counter[int](), []
+    for column in losses.T:
+        key = _hash_of(column)
+        found.append(np.random.default_rng([seed, 1, key, seen[key]]).standard_gamma(0.5, size=(2, n_draws)))
+        seen[key] += 1
+    return np.stack(found, axis=-1)
+
+
+def _hash_of(losses: Floats) -> int:
+    """Of the losses of some runs; means alone are often equal by chance, with few images and errors."""
+    return int.from_bytes(blake2b(np.ascontiguousarray(losses).tobytes(), digest_size=8).digest())
+
+
 def resample_errors(
     outcomes: Outcomes,
-    risks: Mapping[str, Sequence[int]],
+    risks: Mapping[_Name, Sequence[int]],
     *,
     n_draws: int = N_DRAWS,
-    seed: int | Sequence[int] = 0,
+    seed: int = 0,
+    part: int = 0,
     groups: NDArray[np.uint64] | None = None,
-) -> dict[str, Floats]:
-    """Bootstrap draws of errors on the images of one set, in percent, float64 (n_draws,) by name.
+) -> Mapping[_Name, Drawn]:
+    """Errors on the images of one set, in percent, with their bootstrap draws, by name.
 
     An error is the mean over its columns of ``outcomes`` (:func:`build_outcome_table`), which differ in their seed
     alone. Draw i of one error and draw i of another are of the same images. With ``groups`` (n_images,) of the images,
     groups are resampled in place of images.
 
     >>> wrong = np.array([[1], [0], [0], [0]], dtype=np.int8)
-    >>> draws = resample_errors(wrong, {"error": [0]}, n_draws=20_000)["error"]
+    >>> draws = resample_errors(wrong, {"error": [0]}, n_draws=20_000)["error"].draws
     >>> bool(abs(draws.mean() - 100 * 1.5 / 5) < 0.5)  # Jeffreys: half an image wrong and half an image right added
     True
     """
     empty = np.flatnonzero((outcomes != ABSENT).sum(axis=0) == 0)
     if empty.size:
         raise DataError(f"Probe {empty[0]} was evaluated on no image; expected at least one to resample.")
-    random = np.random.default_rng(seed)
-    by_probe = (  # (n_draws, n_probes), shares
-        _by_probe(outcomes, n_draws, random) if groups is None else _by_group(outcomes, groups, n_draws, random)
-    )
-    measured = np.array([(column == WRONG).sum() / (column != ABSENT).sum() for column in outcomes.T])  # (n_probes,)
-    found = {}
-    for name, columns in risks.items():
-        by_seed = by_probe[:, list(columns)]
-        mean = by_seed.mean(axis=1)
-        if len(columns) > 1:
-            surplus = estimate_surplus_variances(measured[list(columns)], by_seed, random=random)
-            mean = mean + (surplus / len(columns)) ** 0.5 * random.standard_normal(n_draws)
-        found[name] = 100 * np.clip(mean, 0, 1)
-    return found
+    losses = np.where(outcomes == ABSENT, np.nan, 100.0 * (outcomes == WRONG))
+    how: Any = {"groups": groups, "n_draws": n_draws, "seed": seed, "part": part}
+    return _resampled(losses, risks, bounds=(0.0, 100.0), **how).means
 
 
 def resample_error_percents(
@@ -207,46 +309,30 @@ def resample_error_percents(
 ) -> Floats:
     """Bootstrap draws of errors, or mean losses, on the same images, percent (n_draws, k); whole groups are resampled.
 
-    ``wrong`` is bool, or float of losses, (n_images, k). To each error, half a wrong and half a right image, or group,
-    are added; not to losses, which have no highest one.
+    ``wrong`` is bool, or float of losses, (n_images, k); losses have no highest one.
     """
-    k, is_counted = wrong.shape[1], wrong.dtype == bool
-    if groups is None and is_counted:
-        table = build_outcome_table(len(wrong), [(None, ~column) for column in wrong.T])
-        by_column = resample_errors(table, {str(i): [i] for i in range(k)}, n_draws=n_draws, seed=seed)
-        return np.stack([by_column[str(i)] for i in range(k)], axis=1)
-    groups = np.arange(len(wrong)) if groups is None else groups
-    random, above, size = (
-        np.random.default_rng(seed),
-        _sums_of(wrong, groups),
-        _sums_of(np.ones((len(wrong), 1)), groups),
-    )
-    added = random.standard_gamma(0.5, size=(2, n_draws, k)) * len(wrong) / len(size) * is_counted
-    drawn = np.empty((n_draws, k))
-    block = max(1, _WEIGHTS_AT_A_TIME // len(size))
-    for start in range(0, n_draws, block):
-        rows = slice(start, min(start + block, n_draws))
-        weights = random.standard_exponential((rows.stop - rows.start, len(size)))
-        drawn[rows] = (weights @ above + added[0, rows]) / (weights @ size + added[:, rows].sum(axis=0))
-    return 100.0 * drawn
+    bounds = (0.0, 100.0) if wrong.dtype == bool else None
+    return mean_draws(100.0 * wrong, bounds=bounds, groups=groups, n_draws=n_draws, seed=seed)
 
 
-def estimate_surplus_variances(by_seed: Floats, draws: Floats, *, random: np.random.Generator) -> Floats:
+def estimate_surplus_variances(several: Sequence[tuple[Floats, Floats]], *, random: np.random.Generator) -> Floats:
     """Variance of a seed's expected error beyond what the choice of images explains, float64 (n_draws,), at least 0.
 
-    ``by_seed`` (n_seeds,) are the measured errors, ``draws`` (n_draws, n_seeds) the same with resampled images.
-    """
-    n_free = len(by_seed) - 1
-    squares = by_seed.var(ddof=1) * n_free
-    return _surplus_draws(squares, _squares_by_images(np.cov(draws, rowvar=False)), n_free, len(draws), random)
-
-
-def _surplus_draws(squares: float, by_images: float, n_free: int, n_draws: int, random: np.random.Generator) -> Floats:
-    """The variance of seeds, (n_draws,), from sums of squares around the mean, as measured and as images explain them.
+    ``several`` are errors by seed (n_seeds,), as measured, with draws of them (n_draws, n_seeds) by resampled images,
+    of one network or of several whose seeds vary alike; 0 where none has two seeds.
 
     The variance of errors is that of the seeds plus that of the images, and its estimate, times its degrees of freedom,
     is distributed as the variance times chi squared: each draw of chi squared gives a variance that fits the data.
     """
+    squares, by_images, n_free = 0.0, 0.0, 0
+    for by_seed, draws in several:
+        if len(by_seed) > 1 and len(draws) > 1:
+            squares += float(by_seed.var()) * len(by_seed)
+            by_images += _squares_by_images(np.cov(draws, rowvar=False))
+            n_free += len(by_seed) - 1
+    n_draws = len(several[0][1])
+    if not n_free:
+        return np.zeros(n_draws)
     return np.asarray(np.maximum(0.0, squares / random.chisquare(n_free, size=n_draws) - by_images / n_free))
 
 
@@ -289,38 +375,6 @@ def compute_disagreement_p(outcomes: Outcomes, *, groups: NDArray[np.uint64] | N
     return float(chdtrc(n_probes - 1, surplus / by_images))
 
 
-def _by_probe(outcomes: Outcomes, n_draws: int, random: np.random.Generator) -> Floats:
-    """Errors of each probe with resampled images, as shares, (n_draws, n_probes)."""
-    patterns, counts = _patterns(outcomes)
-    wrong = (patterns == WRONG).astype(float)  # (n_patterns, n_probes)
-    there = (patterns != ABSENT).astype(float)
-    shape = (n_draws, outcomes.shape[1])
-    added_wrong, added_right = random.standard_gamma(0.5, size=shape), random.standard_gamma(0.5, size=shape)
-    drawn = np.empty(shape)
-    block = max(1, _WEIGHTS_AT_A_TIME // len(counts))
-    for start in range(0, n_draws, block):
-        rows = slice(start, min(start + block, n_draws))
-        weights = random.standard_gamma(counts, size=(rows.stop - rows.start, len(counts)))
-        above = weights @ wrong + added_wrong[rows]
-        drawn[rows] = above / (weights @ there + added_wrong[rows] + added_right[rows])
-    return drawn
-
-
-def _by_group(outcomes: Outcomes, groups: NDArray[np.uint64], n_draws: int, random: np.random.Generator) -> Floats:
-    """The same with resampled groups of images."""
-    wrong, there = _sums_of(outcomes == WRONG, groups), _sums_of(outcomes != ABSENT, groups)  # (n_groups, n_probes)
-    shape = (n_draws, outcomes.shape[1])
-    added = compute_design_effects(outcomes, groups) * random.standard_gamma(0.5, size=(2, *shape))  # wrong, right
-    drawn = np.empty(shape)
-    block = max(1, _WEIGHTS_AT_A_TIME // len(wrong))
-    for start in range(0, n_draws, block):
-        rows = slice(start, min(start + block, n_draws))
-        weights = random.standard_exponential((rows.stop - rows.start, len(wrong)))
-        above = weights @ wrong + added[0, rows]
-        drawn[rows] = above / (weights @ there + added[0, rows] + added[1, rows])
-    return drawn
-
-
 def compute_design_effects(outcomes: Outcomes, groups: NDArray[Any]) -> Floats:
     """How many times the variance of independent images each error has, as images of a group go together, (n_probes,).
 
@@ -348,15 +402,6 @@ def _sums_of(table: NDArray[Any], groups: NDArray[Any]) -> Floats:
     return np.stack(sums, axis=1)
 
 
-def _patterns(outcomes: Outcomes) -> tuple[Outcomes, Floats]:
-    """The distinct rows, and how many images have each."""
-    keys = np.zeros(len(outcomes), dtype=np.int64)
-    for column in outcomes.T:  # numbered again after each, so that many probes do not overflow
-        keys = np.unique(keys * 3 + (column.astype(np.int64) + 1), return_inverse=True)[1].reshape(-1)
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    return outcomes[first], counts.astype(np.float64)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResampledRisks(Generic[_Name]):
     """Mean risks with their draws, which are of the same images in all, and each run's risk with its interval over
@@ -381,62 +426,72 @@ def resample_risks(
     ``losses`` are one float array (n_test,) a run, on the same test images in the same order. A risk of ``groups`` is
     the mean over its runs, which differ in their seed alone. Groups with the same value in ``pools`` have seeds that
     vary equally much; without it, or where a name has none, a group is by itself. ``bounds`` are the lowest and the
-    highest that a loss can be. ``n_draws`` of 0 gives values without intervals. Means of the same losses are moved
-    alike by their seeds.
+    highest that a loss can be. ``n_draws`` of 0 gives values without intervals. Means of the same losses have the same
+    draws.
 
     >>> losses = [np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])]
     >>> found = resample_risks(losses, {"a": [0], "b": [1]}, n_draws=100)
     >>> bool(np.allclose(found.means["b"].draws - found.means["a"].draws, 1.0))  # the same images
     True
     """
-    table = _table(losses)  # (n_test, n_runs)
-    measured = table.mean(axis=0)
-    drawn = resample_image_means(table, bounds=bounds, n_draws=n_draws, random=np.random.default_rng([seed, 0]))
-    pool_of = {name: (pools or {}).get(name, (name,)) for name in groups}
-    pooled: dict[Hashable, list[Sequence[int]]] = {}
-    for name, columns in groups.items():
-        pooled.setdefault(pool_of[name], []).append(columns)
+    table, first = _table(losses), dict[int, int]()
+    place = [first.setdefault(_hash_of(column), run) for run, column in enumerate(table.T)]
+    same = {name: [place[run] for run in columns] for name, columns in groups.items()}
+    return _resampled(table, same, pools=pools, bounds=bounds, n_draws=n_draws, seed=seed)
+
+
+def _resampled(
+    table: Floats,
+    members: Mapping[_Name, Sequence[int]],
+    *,
+    pools: Mapping[_Name, Hashable] | None = None,
+    bounds: tuple[float, float] | None,
+    n_draws: int,
+    seed: int,
+    **how: Any,
+) -> ResampledRisks[_Name]:
+    """Of losses (n_images, n_runs); ``how`` are groups and part of the images (:func:`mean_draws`)."""
+    measured = np.nanmean(table, axis=0)
+    drawn = mean_draws(table, bounds=bounds, n_draws=n_draws, seed=seed, **how)
+    runs = [
+        Drawn(
+            value=float(value),
+            draws=draws,
+            exact=_exact(losses, how.get("groups")) if bounds == (0.0, 100.0) and n_draws else None,
+        )
+        for value, draws, losses in zip(measured, drawn.T, table.T, strict=True)
+    ]
+    key_of = {name: _hash_of(table[:, list(columns)]) for name, columns in members.items()}
+    pool_of = {name: (pools or {}).get(name, (name,)) for name in members}
+    pooled: dict[Hashable, dict[int, list[int]]] = {}  # runs of each pool; the same losses count once
+    for name, columns in members.items():
+        pooled.setdefault(pool_of[name], {})[key_of[name]] = list(columns)
     surplus = {
-        pool: _surplus(table, drawn, columns, random=np.random.default_rng([seed, 1, number]))
-        for number, (pool, columns) in enumerate(pooled.items())
+        pool: estimate_surplus_variances(
+            [(measured[columns], drawn[:, columns]) for columns in some.values()],
+            random=np.random.default_rng([seed, 2, *sorted(some)]),
+        )
+        for pool, some in pooled.items()
     }
-    moved: dict[bytes, Floats] = {}  # the same losses are moved alike
-    means = {}
-    for name, columns in groups.items():
-        values = measured[list(columns)]
-        mean, extra = drawn[:, list(columns)].mean(axis=1), surplus[pool_of[name]]
-        if len(columns) > 1 and extra is not None:
-            random = np.random.default_rng([seed, 2, len(moved)])
-            normal = moved.setdefault(_losses_of(table, columns), random.standard_normal(n_draws))
-            mean = mean + (extra / len(columns)) ** 0.5 * normal
-            mean = mean if bounds is None else np.clip(mean, *bounds)
-        means[name] = Drawn(value=float(values.mean()), draws=mean)
-    single = tuple(
-        compute_interval(float(value), draws) if n_draws else Interval(value=float(value), ci_low=None, ci_high=None)
-        for value, draws in zip(measured, drawn.T, strict=True)
-    )
-    return ResampledRisks(means=means, runs=single)
+    means: dict[_Name, Drawn] = {}
+    for name, columns in members.items():
+        if len(columns) == 1:
+            means[name] = runs[columns[0]]
+            continue
+        normal = np.random.default_rng([seed, 3, key_of[name]]).standard_normal(n_draws)
+        mean = drawn[:, list(columns)].mean(axis=1) + (surplus[pool_of[name]] / len(columns)) ** 0.5 * normal
+        draws = mean if bounds is None else np.clip(mean, *bounds)
+        means[name] = Drawn(value=sum(measured[list(columns)].tolist()) / len(columns), draws=draws)
+    return ResampledRisks(means=means, runs=tuple(map(compute_drawn_interval, runs)))
 
 
-def resample_image_means(
-    losses: np.ndarray, *, bounds: tuple[float, float] | None, n_draws: int, random: np.random.Generator
-) -> Floats:
-    """Means of losses (n_test, n_runs) with new weights of the images in each draw, float64 (n_draws, n_runs).
-
-    Only some megabytes of weights are in memory at a time.
-    """
-    n_test, n_runs = losses.shape
-    drawn = np.empty((n_draws, n_runs))
-    block = max(1, _WEIGHTS_AT_A_TIME // n_test)
-    for start in range(0, n_draws, block):
-        rows = min(block, n_draws - start)
-        weights = random.standard_exponential((rows, n_test))
-        above, below = weights @ losses, weights.sum(axis=1)  # (rows, n_runs), (rows,)
-        if bounds is not None:
-            added = random.standard_gamma(0.5, size=(rows, 2))
-            above, below = above + (added @ np.asarray(bounds, np.float64))[:, None], below + added.sum(axis=1)
-        drawn[start : start + rows] = above / below[:, None]
-    return drawn
+def _exact(losses: Floats, groups: NDArray[Any] | None) -> Interval | None:
+    """The interval of losses (n,) in percent, NaN where there is none, if each image is right or wrong."""
+    is_there = ~np.isnan(losses)
+    there = losses[is_there]
+    if not ((there == 0) | (there == 100)).all():
+        return None
+    return compute_error_interval(there == 100, groups=None if groups is None else groups[is_there])
 
 
 def make_constant_draws(value: float, *, n_draws: int = N_DRAWS) -> Drawn:
@@ -446,26 +501,6 @@ def make_constant_draws(value: float, *, n_draws: int = N_DRAWS) -> Drawn:
     [2.5, 2.5]
     """
     return Drawn(value=value, draws=np.full(n_draws, value))
-
-
-def _surplus(
-    table: Floats, drawn: Floats, groups: Sequence[Sequence[int]], *, random: np.random.Generator
-) -> Floats | None:
-    """The same of several groups of runs together, float64 (n_draws,); None where no group has several seeds."""
-    several = list({_losses_of(table, columns): columns for columns in groups if len(columns) > 1}.values())
-    n_free = sum(len(columns) - 1 for columns in several)
-    if not n_free or len(drawn) < 2:
-        return None
-    measured, squares, by_images = table.mean(axis=0), 0.0, 0.0
-    for columns in several:
-        squares += float(measured[list(columns)].var()) * len(columns)
-        by_images += _squares_by_images(np.cov(drawn[:, list(columns)], rowvar=False))
-    return _surplus_draws(squares, by_images, n_free, len(drawn), random)
-
-
-def _losses_of(table: Floats, columns: Sequence[int]) -> bytes:
-    """A hash of the losses of some runs; means alone are often equal by chance, with few images and errors."""
-    return blake2b(np.ascontiguousarray(table[:, list(columns)]).tobytes(), digest_size=16).digest()
 
 
 def _table(losses: Sequence[np.ndarray]) -> np.ndarray:
@@ -499,10 +534,13 @@ class Drawn:
         Draw i of one risk and draw i of another are of the same resample of test images and seeds. Empty, if nothing
         is known of the uncertainty: whatever is computed from it has no interval either. A risk that is to be taken as
         exact has the same number in all draws.
+    exact : Interval, optional
+        That needs no draws, as of the error of one probe.
     """
 
     value: float
     draws: Floats = field(default_factory=lambda: np.empty(0))
+    exact: Interval | None = None
 
 
 def calibrate_draws(risks: Sequence[Drawn], *, blind: Drawn, maximal: Drawn) -> list[Drawn]:
@@ -565,6 +603,8 @@ def compute_scratch_interval(
 
 def compute_drawn_interval(drawn: Drawn) -> Interval:
     """Its 95 % interval, which holds the value; the ends are None without draws, or if too many are lost."""
+    if drawn.exact is not None:
+        return drawn.exact
     value, known = float(drawn.value), drawn.draws[np.isfinite(drawn.draws)]
     beyond = compute_share_beyond(len(known), len(drawn.draws))
     if beyond is None:

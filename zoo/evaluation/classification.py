@@ -1,13 +1,12 @@
 """Metrics of predictions beside the error, each with its interval, from labels and probabilities as arrays.
 
-Values are those of scikit-learn's functions. Intervals are of the same bootstrap as those of errors
-(:mod:`.bootstrap`): every image gets a random weight, exponentially distributed, the same in all metrics; where images
-belong together (several of one patient), the weight is that of the group. As weights are above zero, no class is ever
-absent from a draw. Added to a metric between 0 and 100 % are one best and one worst image of half an image's weight, so
-that an interval does not shrink to a point where nothing is wrong. They count beside as many images as decide the
-metric: all for the error, positives for average precision, the rarer of positives and negatives for the AUROC, and of
-means over classes as many as would have their variance. With groups, half a group is added. An error of one class
-without groups has exactly Jeffreys' interval.
+Values are those of scikit-learn's functions. Errors (of all images, of a class, of a tag) have the interval of
+:func:`~.bootstrap.error_interval`. All else is resampled (:mod:`.bootstrap`): every image, or group of images, has the
+weight that it has everywhere. As weights are above zero, no class is ever absent from a draw. Added to a metric between
+0 and 100 % are one best and one worst image of half an image's weight, so that an interval does not shrink to a point
+where nothing is wrong. They count beside as many images as decide the metric: positives for average precision, the
+rarer of positives and negatives for the AUROC, and of means over classes as many as would have their variance. With
+groups, half a group is added.
 
 A metric that a class lacks the images for (recall, AUROC, average precision) is left out with the reason; means are
 over the classes that have a value. Calibration errors are of the predicted class (Guo et al. 2017), in bins of equal
@@ -18,8 +17,6 @@ short where nearly all images are classified right: it is the mean of a few larg
 References
 ----------
 C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger 2017, On Calibration of Modern Neural Networks.
-D. B. Rubin 1981, The Bayesian Bootstrap.
-L. D. Brown, T. T. Cai and A. DasGupta 2001, Interval Estimation for a Binomial Proportion (Jeffreys' interval).
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, QueryError, escape_unprintable, format_count
 from ..optional import require_extra
 from .arrays import check_finite_numbers
-from .bootstrap import Interval, compute_error_interval, compute_interval
+from .bootstrap import Interval, compute_error_interval, compute_interval, image_weights, number_groups
 from .drawing import FULL_WIDTH, HALF_WIDTH, SMALLEST, Figure, make_figure
 from .ranking_metrics import ScoreRanking
 
@@ -240,21 +237,17 @@ def classification_metrics(
     by_class = np.argsort(y, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
     n_effective = len(present) ** 2 / (1 / counts[present]).sum()
-    drawn = _ShareDraws(n_draws, seed)
-    for weights, size in draw_weights(n, unit_of, n_draws, seed):
+    drawn, size = _ShareDraws(n_draws, seed), _images_per_group(n, unit_of)
+    for weights in image_weights(n, unit_of, n_draws, seed=seed):
         total = weights.sum(axis=0)  # (n_drawn,)
         of_class = np.add.reduceat(weights[by_class], starts, axis=0)  # (n_present, n_drawn)
         wrong_of_class = np.add.reduceat((weights * wrong[:, None])[by_class], starts, axis=0)
         drawn.add("balanced_error", (wrong_of_class / of_class).mean(axis=0), n_effective * total / n / size)
-        for place, c in enumerate(present.tolist()):
-            drawn.add(("error", c), wrong_of_class[place] / of_class[place], of_class[place] / size)
         drawn.add("log_loss", losses @ weights / total)
         for name, errors in bins.errors(weights).items():
             drawn.add(name, errors)
         rankings.add_to(drawn, weights, size)
-    metrics = {
-        "error": compute_error_interval(wrong, groups=unit_of) if n_draws else _without_ends(100 * float(wrong.mean()))
-    }
+    metrics = {"error": _error(wrong, unit_of, n_draws)}
     class_errors = 1 - np.diag(confusion)[present] / counts[present]
     if len(present) > 1:
         metrics["balanced_error"] = drawn.percent("balanced_error", class_errors.mean())
@@ -265,10 +258,6 @@ def classification_metrics(
     chance = bins.by_chance(n_draws, seed) if unit_of is None and n_draws else {}
     metrics |= {name: drawn.bins(name, value, chance.get(name)) for name, value in bins.values.items()}
     of_width = chance.get("calibration_error")
-    by_class_error = {
-        c: compute_error_interval(wrong[y == c]) if unit_of is None and n_draws else drawn.percent(("error", c), error)
-        for c, error in zip(present.tolist(), class_errors.tolist(), strict=True)
-    }
     return ClassificationMetrics(
         classes=names,
         positive=names[1] if k == 2 else None,
@@ -282,7 +271,7 @@ def classification_metrics(
                 name=name,
                 n_images=int(counts[c]),
                 n_predicted=int(confusion[:, c].sum()),
-                error=by_class_error.get(c),
+                error=_error(wrong, unit_of, n_draws, among=y == c) if counts[c] else None,
                 auroc=rankings.interval(drawn, "auroc", c),
                 average_precision=rankings.interval(drawn, "average_precision", c),
             )
@@ -349,20 +338,16 @@ def tag_metrics(
     counts = y.sum(axis=0)
     left_out = _absences(counts, n, names, what="tag")
     rankings = _ClassRankings(p, y, n_draws=n_draws, only=None, left_out=left_out)
-    drawn = _ShareDraws(n_draws, seed)
-    for weights, size in draw_weights(n, unit_of, n_draws, seed):
+    drawn, size = _ShareDraws(n_draws, seed), _images_per_group(n, unit_of)
+    for weights in image_weights(n, unit_of, n_draws, seed=seed):
         total = weights.sum(axis=0)
-        errors = wrong.T @ weights / total  # (n_tags, n_drawn)
-        drawn.add("tag_error", errors.mean(axis=0), total / size)
-        drawn.add("any_tag_error", wrong.any(axis=1) @ weights / total, total / size)
-        for c in range(k):
-            drawn.add(("error", c), errors[c], total / size)
+        drawn.add("tag_error", (wrong.T @ weights / total).mean(axis=0), total / size)
         rankings.add_to(drawn, weights, size)
     means = rankings.means(drawn)
     metrics = {"tag_average_precision": means.pop("average_precision")} if "average_precision" in means else {}
     metrics |= means
     metrics["tag_error"] = drawn.percent("tag_error", wrong.mean())
-    metrics["any_tag_error"] = drawn.percent("any_tag_error", wrong.any(axis=1).mean())
+    metrics["any_tag_error"] = _error(wrong.any(axis=1), unit_of, n_draws)
     return TaggingMetrics(
         tags=names,
         n_images=n,
@@ -375,9 +360,7 @@ def tag_metrics(
                 name=name,
                 n_images=int(counts[c]),
                 n_predicted=int((p[:, c] > 0.5).sum()),
-                error=compute_error_interval(wrong[:, c])
-                if unit_of is None and n_draws
-                else drawn.percent(("error", c), wrong[:, c].mean()),
+                error=_error(wrong[:, c], unit_of, n_draws),
                 auroc=rankings.interval(drawn, "auroc", c),
                 average_precision=rankings.interval(drawn, "average_precision", c),
             )
@@ -514,7 +497,7 @@ class _ClassRankings:
         rarer = np.minimum(counts, len(p) - counts)
         self.n_deciding = {}
         for name, deciding in (("auroc", rarer), ("average_precision", counts)):
-            numbers = [int(deciding[c]) for c in some if only in (None, c)]
+            numbers = [int(deciding[c]) for c in some]
             self.n_deciding[name] = min(len(p), len(numbers) ** 2 / sum(1 / n for n in numbers)) if numbers else 0.0
         if not some:
             left_out |= dict.fromkeys(self.values, "no class has images beside those of others")
@@ -530,20 +513,18 @@ class _ClassRankings:
                 ("average_precision", ranked.average_precision, ranked.positives),
             ):
                 drawn.add((name, c), values, deciding / size)
-                if self.only in (None, c):
-                    found[name].append(values)
+                found[name].append(values)
         for name, by_class in found.items():
-            if by_class:
+            if by_class and self.only is None:
                 drawn.add(name, np.mean(by_class, axis=0), self.n_deciding[name] * weights.mean(axis=0) / size)
 
     def means(self, drawn: _ShareDraws) -> dict[str, Interval]:
         """The means over classes, or those of the one that stands for both."""
-        found = {}
-        for name, by_class in self.values.items():
-            values = [value for c, value in by_class.items() if self.only in (None, c)]
-            if values:
-                found[name] = drawn.percent(name, float(np.mean(values)))
-        return found
+        if self.only is not None:
+            alone = {name: self.interval(drawn, name, self.only) for name in self.values}
+            return {name: one for name, one in alone.items() if one is not None}
+        means = {name: float(np.mean(list(by_class.values()))) for name, by_class in self.values.items() if by_class}
+        return {name: drawn.percent(name, value) for name, value in means.items()}
 
     def interval(self, drawn: _ShareDraws, name: str, c: int) -> Interval | None:
         """Of one class; None where it has no value."""
@@ -602,15 +583,6 @@ class _ProbabilityBins:
         return {name: np.abs(np.add.reduceat(off, starts, axis=0)).sum(axis=0) for name, starts in self.starts.items()}
 
 
-def draw_weights(n: int, unit_of: Indices | None, n_draws: int, seed: int) -> Iterator[tuple[Floats, float]]:
-    """Weights of images (n, n_drawn), some draws at a time, and the number of images a group."""
-    random = np.random.default_rng([seed, 0])
-    n_units = n if unit_of is None else int(unit_of.max()) + 1
-    for n_drawn in _blocks(n, n_draws):
-        weights = random.standard_exponential((n_units, n_drawn))
-        yield weights if unit_of is None else weights[unit_of], n / n_units
-
-
 def _blocks(n: int, n_draws: int) -> Iterator[int]:
     """Numbers of draws at a time."""
     block = max(1, _AT_A_TIME // n)
@@ -620,6 +592,18 @@ def _blocks(n: int, n_draws: int) -> Iterator[int]:
 
 def _p_value(value: float, chance: Floats) -> float:
     return float((1 + (chance >= value).sum()) / (1 + len(chance)))
+
+
+def _images_per_group(n: int, unit_of: Indices | None) -> float:
+    return 1.0 if unit_of is None else n / (int(unit_of.max()) + 1)
+
+
+def _error(wrong: NDArray[np.bool_], unit_of: Indices | None, n_draws: int, *, among: Any = slice(None)) -> Interval:
+    """The share of some images that are wrong, in percent."""
+    some = wrong[among]
+    if not n_draws:
+        return _without_ends(100 * float(some.mean()))
+    return compute_error_interval(some, groups=None if unit_of is None else unit_of[among])
 
 
 def _without_ends(value: float) -> Interval:
@@ -690,17 +674,6 @@ def _names(names: Sequence[str], k: int, what: str) -> tuple[str, ...]:
     if len(names) not in (0, k):
         raise DataError(f"Got {len(names)} names of {what} and probabilities of {k}; expected one name for each.")
     return tuple(names) or tuple(map(str, range(k)))
-
-
-def number_groups(groups: ArrayLike | None, n: int) -> Indices | None:
-    """Number of each image's group, from 0; None where every image is by itself."""
-    if groups is None:
-        return None
-    values = np.asarray(groups)
-    if values.shape != (n,):
-        raise DataError(f"The groups have the shape {values.shape}; expected one for each of the {n} images.")
-    numbers = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return None if numbers.max() + 1 == n else numbers
 
 
 def _check_numbers(n_draws: int, n_bins: int) -> None:

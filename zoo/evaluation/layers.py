@@ -295,10 +295,12 @@ def measure_layers(
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, protocol=protocol, seed=seed)
-    of_train = compute_variant_errors(train_wrong, groups=train_groups)
-    of_test = compute_variant_errors(test_wrong, groups=test_groups)
+    of_train = compute_variant_errors(
+        train_wrong, groups=train.groups
+    )  # as zoo evaluate has it: copies do not count as groups
+    of_test = compute_variant_errors(test_wrong, groups=test.groups)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
-    of_probe = dict(zip(runs, compute_variant_errors(wrong_probed, groups=test_groups), strict=True))
+    of_probe = dict(zip(runs, compute_variant_errors(wrong_probed, groups=test.groups), strict=True))
     variants = tuple(
         LayerVariant(
             name=one.tap.name,

@@ -32,7 +32,7 @@ from ..features import Features, require_comparable
 from ..files import replace_file
 from ..optional import require_extra
 from .arrays import find_extreme, find_non_finite_row, select_rows
-from .bootstrap import N_DRAWS, Interval, build_outcome_table, compute_error_interval, compute_interval, resample_errors
+from .bootstrap import N_DRAWS, Interval, build_outcome_table, compute_drawn_interval, resample_errors
 
 with require_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -407,11 +407,9 @@ def compute_mean_error(
 
     With ``groups`` (n_evaluated,) of these images, the interval is over groups.
     """
-    if len(runs) == 1:
-        return compute_error_interval(~runs[0].correct, groups=groups)
     wrong = build_outcome_table(len(runs[0].correct), [(None, run.correct) for run in runs])
     draws = resample_errors(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed, groups=groups)
-    return compute_interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])
+    return compute_drawn_interval(draws["error"])
 
 
 def check_pair(train: Features, test: Features, *, numbers: bool = False) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import CopyCounts, SharedGroups, count_copies, count_shared_groups, get_numbers
@@ -17,8 +18,7 @@ from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import require_extra
 from .arrays import check_finite_numbers
-from .bootstrap import N_DRAWS, Interval, compute_interval, estimate_surplus_variances
-from .classification import draw_weights, number_groups
+from .bootstrap import N_DRAWS, Interval, compute_interval, estimate_surplus_variances, image_weights, number_groups
 from .evaluating import SOURCE, Request, Rows, RowTemplate, list_settings
 from .measuring import LabelSetting, check_count, check_pair
 from .protocols import PROTOCOLS, Protocol
@@ -129,7 +129,7 @@ def _metrics(
     if np.ptp(numbers) == 0:
         raise DataError(f"All {n:,} test images have one number, of which no variance can be explained; add others.")
     given = [check_finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
-    for weights in (np.ones((n, 1)), *(one for one, _ in draw_weights(n, units, n_draws, seed))):  # first as they are
+    for weights in chain([np.ones((n, 1))], image_weights(n, units, n_draws, seed=seed)):  # first as they are
         w = weights / weights.sum(axis=0)  # (n, n_drawn)
         variance, ranks = np.square(numbers - numbers.mean()) @ w, _ranks(numbers, w)
         variance -= np.square((numbers - numbers.mean()) @ w)
@@ -148,7 +148,7 @@ def _metrics(
         values, draws = blocks[0][0], np.concatenate(blocks[1:])  # (n_seeds,), (n_draws, n_seeds)
         mean = draws.mean(axis=1)
         if len(given) > 1:
-            surplus = estimate_surplus_variances(values, draws, random=random)
+            surplus = estimate_surplus_variances([(values, draws)], random=random)
             mean = mean + np.sqrt(surplus / len(given)) * random.standard_normal(len(mean))
             mean = np.clip(mean, *{"r2": (-np.inf, 1.0), "spearman": (-1.0, 1.0)}.get(name, (0.0, np.inf)))
         for at, (value, drawn) in enumerate([(values.mean(), mean), *zip(values, draws.T, strict=True)]):

@@ -60,11 +60,13 @@ from ..results.values import RiskDecomposition
 from .arrays import select_rows
 from .bootstrap import (
     N_DRAWS,
+    Drawn,
     Interval,
     build_outcome_table,
     compute_disagreement_p,
-    compute_error_interval,
+    compute_drawn_interval,
     compute_interval,
+    make_constant_draws,
     make_interval_columns,
     resample_errors,
 )
@@ -326,19 +328,14 @@ def decompose(
             _on_held_out(probe(), train, n=len(test.y), seed=seed + i, cache=cache) for i in range(n_subsets)
         )
 
-    values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
-    draws = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
-    errors = {name: compute_interval(value, draws[name]) for name, value in values.items()}
-    single = {"R_US": test, "R_AF": train, "R_PhiF": train, "R_UF": test}  # one probe, judged on all images of a part
-    errors |= {
-        name: compute_error_interval(~runs[name][0].correct, groups=part.groups)
-        for name, part in single.items()
-        if name in runs
-    }
+    drawn = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
     if recorded is not None:
-        values["R_PhiF"], draws["R_PhiF"] = recorded, np.full(n_bootstrap, recorded)
+        drawn["R_PhiF"] = make_constant_draws(recorded, n_draws=n_bootstrap)
+    errors = {name: compute_drawn_interval(one) for name, one in drawn.items()}
+    if recorded is not None:
         errors["R_PhiF"] = Interval(value=recorded, ci_low=None, ci_high=None)
-    parts, part_draws = _parts(values, order=order), _parts(draws, order=order)
+    parts = _parts({name: one.value for name, one in drawn.items()}, order=order)
+    part_draws = _parts({name: one.draws for name, one in drawn.items()}, order=order)
     intervals = {name: compute_interval(value, part_draws[name]) for name, value in parts.items()}
     intervals |= {part: errors[name] for part, name in _OF_ONE_PROBE.items() if name in errors}
     risks = {}
@@ -351,12 +348,9 @@ def decompose(
         options = {"probe": probe, "supervised": supervised, "n_subsets": n_subsets, "order": order, "cache": cache}
         replicates = [_replicate(train, test, n, seed, options, partial(announce_refit, n)) for n in range(n_refits)]
         of_one_subset = {name: some[:1] for name, some in runs.items()}
-        alone = _draws(of_one_subset, train, test, n_draws=n_bootstrap, seed=seed) | {
-            name: one for name, one in draws.items() if name not in runs
-        }
-        spread = {
-            name: np.percentile(one - one.mean(), [2.5, 97.5]) for name, one in _parts(alone, order=order).items()
-        }
+        alone = drawn | _draws(of_one_subset, train, test, n_draws=n_bootstrap, seed=seed)
+        moved = _parts({name: one.draws for name, one in alone.items()}, order=order)
+        spread = {name: np.percentile(one - one.mean(), [2.5, 97.5]) for name, one in moved.items()}
         refit = _refit(intervals, spread, replicates)
     subsets = [(run.evaluated, run.correct) for run in runs.get("R_AS", ())]
     p_value = (
@@ -521,17 +515,17 @@ def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache
 
 def _draws(
     runs: Mapping[str, Sequence[ProbeRun]], train: Features, test: Features, *, n_draws: int, seed: int
-) -> dict[str, Floats]:
-    """Bootstrap draws of each risk: one draw of images for all that were evaluated on the same set."""
-    found: dict[str, Floats] = {}
-    for stream, (part, names) in enumerate(((train, ("R_AF", "R_PhiF", "R_AS")), (test, ("R_US", "R_UF")))):
+) -> dict[str, Drawn]:
+    """Each risk with bootstrap draws: one draw of images for all that were evaluated on the same set."""
+    found: dict[str, Drawn] = {}
+    for number, (part, names) in enumerate(((test, ("R_US", "R_UF")), (train, ("R_AF", "R_PhiF", "R_AS")))):
         columns: dict[str, list[int]] = {}
         evaluated: list[tuple[NDArray[np.int64] | None, NDArray[np.bool_]]] = []
         for name in (name for name in names if name in runs):
             columns[name] = list(range(len(evaluated), len(evaluated) + len(runs[name])))
             evaluated += [(run.evaluated, run.correct) for run in runs[name]]
         outcomes = build_outcome_table(len(part.y), evaluated)
-        found |= resample_errors(outcomes, columns, n_draws=n_draws, seed=[seed, stream], groups=part.groups)
+        found |= resample_errors(outcomes, columns, n_draws=n_draws, seed=seed, part=number, groups=part.groups)
     return found
 
 

@@ -110,7 +110,7 @@ def test_with_bounds_a_single_error_has_the_interval_of_a_proportion() -> None:
     wrong = np.zeros(200)
     wrong[:9] = 100.0
     draws = resample_risks([wrong], {"one": [0]}, bounds=(0, 100), n_draws=40_000).means["one"].draws
-    known = resample_errors((wrong > 0).astype(np.int8)[:, None], {"one": [0]}, n_draws=40_000)["one"]
+    known = resample_errors((wrong > 0).astype(np.int8)[:, None], {"one": [0]}, n_draws=40_000)["one"].draws
     assert np.allclose(np.percentile(draws, [2.5, 50, 97.5]), np.percentile(known, [2.5, 50, 97.5]), atol=0.1)
     nothing = resample_risks([np.zeros(100)], {"one": [0]}, bounds=(0, 100), n_draws=4_000).runs[0]
     assert nothing.ci_low == 0.0 and 1.5 < float(nothing.ci_high or 0) < 4.0
