@@ -48,7 +48,7 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import build_probe_maker, featurise_data, get_evaluations_folder
-from zoo.evaluation.measuring import divide, label_setting, retrain_probe
+from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.evaluation.transferability.components import centre_labelled
 from zoo.evaluation.transferability.leave_one_out import fit_ridge
@@ -152,7 +152,7 @@ def full(train: Features, test: Features, seed: int) -> dict[str, Any]:
     for name, protocol in (("two", "zoo-logistic-2"), ("three", "zoo-logistic-3")):
         probe: Any = build_probe_maker(PROTOCOLS[protocol], device="cpu", seed=seed)()
         probe.fit(train.x[choice], train.y[choice], x_val=train.x[tuning], y_val=train.y[tuning])
-        found[name] = _error(retrain_probe(probe, probe.report_, train.x, train.y).predict(test.x), test.y)
+        found[name] = _error(probe.refit(train.x, train.y).predict(test.x), test.y)
     found["preparation"] = probe.report_["preparation"]
     for name in ("ridge", "lda", "means"):
         found[name] = _error(OTHERS[name](train.x, train.y, test.x), test.y)

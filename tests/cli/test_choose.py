@@ -60,9 +60,13 @@ def test_the_next_command_runs_without_the_network_and_without_a_probe_of_all_la
         return whole_fit(self, x, y, **more)
 
     monkeypatch.setattr(LogisticProbe, "fit", fit)
-    words = shlex.split(chosen["commands"]["evaluate"].replace("DIR", str(tmp_path / "probe")))
-    (found,) = document(*words[1:])["evaluations"]
+    words = shlex.split(chosen["commands"]["evaluate"].replace("DIR", str(tmp_path / "probe")))[1:]
+    words += ["--page", str(tmp_path / "page.html")]  # whose probes of folds are those of the page of the choice
+    (found,) = document(*words)["evaluations"]
     assert max(fitted) <= 15 < 48  # of five labels per class at most
+    fitted.clear()
+    (again,) = document(*words)["evaluations"]
+    assert fitted == [] and again["errors"] == found["errors"] and again["metrics"] == found["metrics"]
     raised = chosen["race"]["standings"][0]["error"]["value"] - chosen["race"]["optimism"]  # for having been chosen
     assert found["errors"][-1]["value"] == pytest.approx(raised)
     assert Path(found["saved"], "probe.json").is_file()

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from zoo.evaluation import load_probe
+from zoo.evaluation.regression import RidgeProbe
 
 ENCODER, OTHER = "pocket_init_rn", "pocket_simclr_rn_shapes"
 AGE = ("--label-column", "age", "--device", "cpu")
@@ -66,6 +68,23 @@ def test_numbers_are_measured_recorded_apart_and_predicted(table: Path, tmp_path
     assert load_probe(folder).kind == "numbers"
     text = run("evaluate", ENCODER, str(table), *AGE, "--settings", "full", "--no-record").output
     assert "R2" in text and "MAE" in text and "Spearman" in text and "numbers (age)" in text
+
+
+def test_zoo_evaluate_finds_the_probe_of_numbers_that_a_choice_trained(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ("--to", str(tmp_path / "kept"))
+    winner = document("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}", *kept)["race"]["standings"][0]
+    fitted, fit = list[int](), RidgeProbe.fit
+
+    def counted(self: RidgeProbe, x: Any, y: Any, **more: Any) -> RidgeProbe:
+        fitted.append(len(y))
+        return fit(self, x, y, **more)
+
+    monkeypatch.setattr(RidgeProbe, "fit", counted)
+    (found,) = document("evaluate", winner["name"], str(table), *AGE, "--settings", "full,25%", *kept)["evaluations"]
+    assert set(fitted) == {32}  # of 128
+    assert found["errors"][-1]["metrics"]["r2"]["value"] > 0.8
 
 
 def test_a_choice_for_numbers_is_in_words_of_numbers(table: Path, tmp_path: Path) -> None:

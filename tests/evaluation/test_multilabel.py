@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 
 from zoo.datasets.images import indicators_of
 from zoo.errors import DataError
-from zoo.evaluation import load_probe, save_probe
+from zoo.evaluation import LogisticProbe, load_probe, save_probe
 from zoo.evaluation.evaluating import Request
 from zoo.evaluation.multilabel import METRIC, PROTOCOL, evaluate_tags, make_tag_rows, select_tuning_mask
 from zoo.features import Features
@@ -75,6 +75,16 @@ def test_c_has_the_smallest_log_loss_of_held_out_images(pair: tuple[Features, Fe
         return float(-np.log(fitted.predict_proba(x[out])[np.arange(out.sum()), y[out].astype(int)]).mean())
 
     assert loss(found.chosen["cat"]) < min(loss(c) for c in np.logspace(-4, 2, 13)) + 2e-3
+
+
+def test_the_probe_of_a_tag_is_trained_once(
+    pair: tuple[Features, Features], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = evaluate_tags(*pair, REQUEST, cache=tmp_path)
+    monkeypatch.setattr(LogisticProbe, "fit", lambda *given, **more: pytest.fail("a probe was trained again"))
+    again = evaluate_tags(*pair, REQUEST, cache=tmp_path)
+    assert again.metrics.as_dict() == first.metrics.as_dict() and again.chosen == first.chosen
+    assert np.array_equal(again.kept.probe.coefficients, first.kept.probe.coefficients)
 
 
 def test_copies_and_groups_are_held_out_together(pair: tuple[Features, Features]) -> None:

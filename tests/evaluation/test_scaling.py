@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.measuring import FEWEST_TUNING, needs_cross_validation, retrain_probe
+from zoo.evaluation.measuring import FEWEST_TUNING, needs_cross_validation
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.evaluation.scaling import split_folds
 
@@ -69,13 +69,14 @@ def test_the_best_preparation_is_chosen_on_the_validation_rows() -> None:
     assert tuple(tried) == PREPARATIONS
     chosen = probe.report_["preparation"]
     assert tried[chosen] == min(tried.values()) < tried["as they are"]
-    again = retrain_probe(probe, probe.report_, x, y)
-    assert again.report_["preparation"] == chosen and again.report_["C"] == pytest.approx(probe.report_["C"])
-    assert np.abs(again.predict_proba(x) - probe.predict_proba(x)).max() < 0.01
+    c, p = probe.report_["C"], probe.predict_proba(x)
+    again = probe.refit(x, y)
+    assert again.report_["preparation"] == chosen and again.report_["C"] == pytest.approx(c)
+    assert np.abs(again.predict_proba(x) - p).max() < 0.01
     alone = {
         name: LogisticProbe(preparations=(name,)).fit(x, y, x_val=x_val, y_val=y_val).report_ for name in PREPARATIONS
     }
-    assert alone[chosen]["C"] == probe.report_["C"]
+    assert alone[chosen]["C"] == c
 
 
 def test_the_scale_of_features_says_nothing_where_they_are_prepared() -> None:

@@ -28,6 +28,7 @@ from ..evaluation.bootstrap import make_interval_columns
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, evaluate_decomposition, get_evaluations_folder, get_runs_folder
 from ..evaluation.measuring import ProbeCache
+from ..evaluation.protocols import PROTOCOLS
 from ..features.work_items import FeaturisingOptions
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
@@ -44,7 +45,7 @@ from .scoring import (
     Task,
     build_logistic_scorer,
     build_task,
-    make_ridge_probe,
+    fit_on_labels,
     number_groups,
 )
 from .shortlist import ShortlistEntry, describe_offline_choice, select_shortlist
@@ -343,14 +344,12 @@ def choose(
     by_name = {contender.name: contender for contender in contenders}
     ground = contenders[0].ground
     tell(f"{format_count(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
-    caches = {name: ProbeCache(get_runs_folder(ground.root, name), protocol=protocol) for name in by_name}
-    by_ridge = make_ridge_probe(task, contents=ground.data.train.contents) if task.numbers else None
-    probe = by_ridge or build_logistic_scorer(
+    caches = {name: ProbeCache(get_runs_folder(ground.root, name), protocol=plan.protocol) for name in by_name}
+    probe = build_logistic_scorer(
         task,
-        contents=ground.data.train.contents,
         seed=seed,
         device=device,
-        protocol=protocol,
+        protocol=plan.protocol,
         kept=lambda name, rows: (by_name[name].labelled(rows), caches[name]),
     )
     try:
@@ -386,11 +385,7 @@ def choose(
         notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
     elif mistakes:
         tell(f"{leader.name}: its mistakes")
-        wrong = _mistakes(
-            leader,
-            found.leader,
-            Request(settings=("full",), neighbours=False, seed=seed, device=device, protocol=protocol),
-        )
+        wrong = _mistakes(leader, found.leader, caches[leader.name], task, seed=seed, device=device)
     usual = {"to": None, "protocol": PROTOCOL, "seed": 0, "device": None, "batch-size": 64, "workers": 0}
     given = dict(zip(usual, (root, protocol, seed, device, batch_size, n_workers), strict=True))
     options = [f"--{name} {shlex.quote(str(given[name]))}" for name in usual if given[name] != usual[name]]
@@ -412,19 +407,20 @@ def choose(
     )
 
 
-def _mistakes(leader: ImageContender, standing: CandidateState, request: Request) -> Mistakes:
+def _mistakes(
+    leader: ImageContender, standing: CandidateState, cache: ProbeCache, task: Task, *, seed: int, device: str | None
+) -> Mistakes:
     """What the winner's probe gets wrong, with the images that the race ended with."""
-    from ..evaluation.evaluating import evaluate
-    from ..evaluation.refit import keep_probe
+    from ..evaluation.saved_probes import make_saved_probe
     from ..looking.mistakes import mistakes_of
 
     schedule = leader.ground.schedule
-    train = leader.some("train", np.sort(schedule.train[: standing.n_train]))
+    train = leader.labelled(np.sort(schedule.train[: standing.n_train]))
     test = leader.some("val", np.sort(schedule.test[: standing.n_test]))
-    cache = get_runs_folder(leader.ground.root, leader.name)
-    measured = evaluate(train, test, request, cache=cache)
-    probe = keep_probe(measured, request, cache=cache).probe
-    return mistakes_of(train, test, probe, protocol=measured.protocols.errors, device=request.device, seed=request.seed)
+    how: Any = {"device": device, "seed": seed}
+    fitted = fit_on_labels(train, n_test=task.n_test, protocol=cache.protocol, cache=cache, **how)
+    probe = make_saved_probe(fitted, train, about={"chosen": fitted.report_})
+    return mistakes_of(train, test, probe, protocol=PROTOCOLS[cache.protocol], cache=cache.folder, **how)
 
 
 def _none_left(error: NoneLeft) -> DataError:

@@ -7,14 +7,12 @@ or with another budget, visit the same images in the same steps.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.images import ImageSet, compute_split_groups, get_numbers
-from ..datasets.subsets import draw_raw, held_out
+from ..datasets.images import ImageSet, get_numbers
+from ..datasets.subsets import draw_raw
 from ..errors import DataError, format_count
 from ..evaluation.transferability.components import LabelledMatrix
 from ..evaluation.transferability.leave_one_out import fit_ridge
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-3"  # of the probe
 PROTOCOLS_OF_PROBES, RIDGE = (PROTOCOL, "zoo-logistic-2"), "zoo-ridge-1"  # the last one of numbers
-TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
 _TRAIN_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
 _N_RANGES = 10  # of numbers, each of which is in every rung alike
 _FEWEST_A_CLASS = 2  # training images in the first rung
@@ -59,6 +56,8 @@ class Task:
     numbers : (float64 array, float64 array), optional
         Numbers to be predicted of the training and the test images, over the standard deviation of the latter: the
         squared error of an image then is its part of the unexplained variance. Labels are ranges of them.
+    spread : float
+        That standard deviation.
 
     Raises
     ------
@@ -73,6 +72,7 @@ class Task:
     given_groups_test: NDArray[np.uint64] | None = None
     classes: tuple[str, ...] = ()
     numbers: tuple[Any, Any] | None = None
+    spread: float = 1.0
 
     def __post_init__(self) -> None:
         if not len(self.y_train) or not len(self.y_test):
@@ -229,7 +229,9 @@ def _number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
     y, y_test = (np.searchsorted(ends, some) for some in (numbers, others))
     present, y = np.unique(y, return_inverse=True)
     y_test = np.clip(np.searchsorted(present, y_test), 0, len(present) - 1)
-    return Task(y_train=y.reshape(-1), y_test=y_test, numbers=(numbers / spread, others / spread), **groups)
+    return Task(
+        y_train=y.reshape(-1), y_test=y_test, numbers=(numbers / spread, others / spread), spread=spread, **groups
+    )
 
 
 def compute_losses(predicted: Any, targets: Any) -> Any:
@@ -273,31 +275,12 @@ def score_by_ridge(chunk: Chunk) -> tuple[Truths, Truths, float]:
 
 def _number_score(chunk: Chunk) -> tuple[Any, Any, float]:
     """The same of numbers, by the probe itself: no training image judges beside the test images."""
-    on_test = compute_losses(_ridge(chunk.x_train, chunk.y_train, chunk.groups).predict(chunk.x_test), chunk.y_test)
-    return np.empty(0), on_test, float(on_test.mean())
-
-
-def _ridge(x: Any, y: Any, groups: Any) -> Any:
-    """Ridge regression, whose penalty is chosen without regard to groups where there is one alone."""
     from ..evaluation.regression import RidgeProbe  # which a plan does without
 
-    is_one = groups is not None and len(np.unique(groups)) == 1
-    return RidgeProbe().fit(x, y, groups=None if is_one else groups)
-
-
-def make_ridge_probe(task: Task, *, contents: NDArray[np.uint64] | None = None) -> Probe:
-    """A maker of the probes of numbers of ``zoo evaluate``; copies and groups are left out together."""
-    joined = compute_split_groups(contents, task.groups_train)
-
-    def fitted(name: str, rows: Rows, x: Floats, y: Any) -> Predict:
-        probe = _ridge(x, y, None if joined is None else joined[rows])
-
-        def predict(x_test: Any, rows_test: Any = None) -> Any:
-            return probe.predict(x_test)
-
-        return predict
-
-    return fitted
+    is_one = chunk.groups is not None and len(np.unique(chunk.groups)) == 1
+    probe = RidgeProbe().fit(chunk.x_train, chunk.y_train, groups=None if is_one else chunk.groups)
+    on_test = compute_losses(probe.predict(chunk.x_test), chunk.y_test)
+    return np.empty(0), on_test, float(on_test.mean())
 
 
 Predict = Callable[[Any, Any], Any]
@@ -306,62 +289,78 @@ Probe = Callable[[str, Any, Any, Any], Predict]
 """Trains a probe: name of the contender, rows of the training images (ascending), their features and labels."""
 
 
+def fit_on_labels(
+    train: Features,
+    *,
+    n_test: int,
+    seed: int,
+    protocol: str,
+    device: str | None = None,
+    cache: ProbeCache | None = None,
+) -> Any:
+    """The probe of ``zoo evaluate`` with all labels of ``train``, tuned for so many test images.
+
+    Parts of the labels may have too few groups to hold some out; then the images that are held out are of the same
+    groups as the others, which may cost the best choice and no more.
+    """
+    from ..evaluation.evaluating import build_probe_maker
+    from ..evaluation.measuring import TuningSplit, divide_own, fit_probe
+    from ..evaluation.protocols import PROTOCOLS
+
+    make = build_probe_maker(PROTOCOLS[protocol], seed=seed, device=device)
+    rows, labels = np.arange(len(train.y)), get_numbers(train) if train.target else None
+
+    def fitted(some: Features) -> Any:
+        if labels is not None:
+            return fit_probe(
+                make(), some, TuningSplit(train=rows, tuning=rows, refits=True), labels=labels, cache=cache
+            )
+        n_free = len(rows) - len(np.unique(some.y))  # each class keeps an image
+        division = divide_own(some, rows, n_test=min(n_test, n_free), seed=seed)
+        return fit_probe(make(), some, division, cache=cache)
+
+    try:
+        return fitted(train)
+    except DataError:
+        if train.together is None:
+            raise
+        return fitted(replace(train, contents=None, groups=None))
+
+
 def build_logistic_scorer(
     task: Task,
     *,
-    contents: NDArray[np.uint64] | None = None,
     seed: int = 0,
     device: str | None = None,
     protocol: str = PROTOCOL,
     kept: Callable[[str, Rows], tuple[Features, ProbeCache]] | None = None,
 ) -> Probe:
-    """A maker of probes by a protocol of logistic regression: its choice by a held-out fifth of the labels, or by
-    cross-validation where that is few, then all labels.
+    """A maker of the probes of ``zoo evaluate`` with all labels that it is given (:func:`fit_on_labels`).
 
-    On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
-    same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
-    then the images that are held out are of the same groups as the others, which may cost the best choice and no more.
     ``kept`` gives the features of these training images of a contender, and the cache that has the probe once it was
-    trained, where ``zoo evaluate`` looks for it.
+    trained, where ``zoo evaluate`` looks for it; without it features are those that the maker is called with. Numbers
+    are predicted as the task has them.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
-        from ..evaluation.evaluating import build_probe_maker
-        from ..evaluation.measuring import divide_own, fit_probe, needs_cross_validation, retrain_probe
-        from ..evaluation.protocols import PROTOCOLS
-
-        probe: Any = build_probe_maker(PROTOCOLS[protocol], seed=seed, device=device)()
-        if kept is not None:
-            train, cache = kept(name, rows)
-            try:
-                division = divide_own(train, np.arange(len(y)), n_test=task.n_test, seed=seed)
-            except DataError:  # too few groups
-                division = None
-            if division is not None:
-                again, _ = fit_probe(probe, train, division, cache=cache)
-                return lambda x_test, rows_test: again.predict(x_test)
-        n_free = len(y) - len(np.unique(y))  # each class keeps an image
-        n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
-        some = None if contents is None else contents[rows]
-        groups = None if task.groups_train is None else task.groups_train[rows]
-        if needs_cross_validation(probe, n_tuning=n, n_train=len(y)):
-            try:
-                again = probe.fit(x, y, groups=compute_split_groups(some, groups))
-            except DataError:
-                again = probe.fit(x, y)
-        else:
-            drawn = partial(held_out, y, n, seed=seed, classes=task.classes)
-            try:
-                held = drawn(contents=some, groups=groups).indices
-            except DataError:
-                held = drawn().indices
-            rest = np.setdiff1d(np.arange(len(y)), held)
-            probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
-            again = retrain_probe(probe, probe.report_, x, y)
+        train, cache = kept(name, rows) if kept else (_features(task, name, rows, x, y), None)
+        probe = fit_on_labels(train, n_test=task.n_test, seed=seed, protocol=protocol, device=device, cache=cache)
 
         def predict(x_test: Any, rows_test: Any = None) -> Any:
-            return again.predict(x_test)
+            return probe.predict(x_test) / task.spread if task.numbers else probe.predict(x_test)
 
         return predict
 
     return fitted
+
+
+def _features(task: Task, name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Features:
+    """Features that were computed elsewhere, with the groups of the task."""
+    from ..features import Features, Origin
+
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("dataset", "weights_hash", "preprocess_hash", "images_hash", "code_version"), ""
+    )
+    origin = Origin(encoder=name, split="train", representation="card", precision="float32", **unknown)
+    groups = None if task.groups_train is None else task.groups_train[rows]
+    return Features(x=np.asarray(x, np.float32), y=y, origin=origin, classes=task.classes, groups=groups)

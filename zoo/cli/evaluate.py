@@ -220,7 +220,7 @@ def evaluate_command(
             wants_metrics = judged or saved is not None
             measured, kept = _measured(name, data, engine, options, request, wants_probe=wants_metrics or bool(pages))
             where = _saved(kept, data, folders[name], exports) if kept is not None and folders else None
-            mistakes = _mistakes(measured, kept, request) if kept is not None and pages else None
+            mistakes = _mistakes(measured, kept, request, engine) if kept is not None and pages else None
             kept = kept if wants_metrics else None
         except ZooError as error:
             if len(ids) == 1:
@@ -356,29 +356,35 @@ def _measured(
             name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: ProgressBar("images")
         )
     features = _featurised(name, data, engine, options)
-    train, test = features["train"], features["val"]
+    train, test, cache = features["train"], features["val"], get_runs_folder(engine.folder, name)
     if data.train.target:
-        regressed = evaluate_numbers(train, test, request, tell=tell)
+        regressed = evaluate_numbers(train, test, request, cache=cache, tell=tell)
         return regressed, regressed.kept
     if data.train.tags:
-        tagged = evaluate_tags(train, test, request, tell=tell)
+        tagged = evaluate_tags(train, test, request, cache=cache, tell=tell)
         return tagged, tagged.kept
-    cache = get_runs_folder(engine.folder, name)
     found = evaluate(train, test, request, card=load_catalogue()[name], cache=cache, tell=tell)
     if not wants_probe:
         return found, None
-    tell("the probe with all labels again, and its metrics")
+    tell("the probe with all labels, and its metrics")
     return found, keep_probe(found, request, cache=cache)
 
 
-def _mistakes(measured: Any, kept: RefittedProbe, request: Request) -> Mistakes:
+def _mistakes(measured: Any, kept: RefittedProbe, request: Request, engine: EngineOptions) -> Mistakes:
+    from ..evaluation.evaluating import get_runs_folder
     from ..evaluation.multilabel import TagEvaluation
     from ..looking.mistakes import mistakes_of
 
-    log_progress(f"{measured.train.origin.encoder}: its mistakes")
+    assert engine.folder is not None
+    train, test, name = measured.train, measured.test, measured.train.origin.encoder
+    log_progress(f"{name}: its mistakes")
     protocol = measured.protocol if isinstance(measured, TagEvaluation) else measured.protocols.errors
-    train, test = measured.train, measured.test
-    return mistakes_of(train, test, kept.probe, protocol=protocol, device=request.device, seed=request.seed)
+    how: dict[str, Any] = {
+        "device": request.device,
+        "seed": request.seed,
+        "cache": get_runs_folder(engine.folder, name),
+    }
+    return mistakes_of(train, test, kept.probe, protocol=protocol, **how)
 
 
 def _saved(kept: RefittedProbe, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:

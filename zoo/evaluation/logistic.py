@@ -368,6 +368,13 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_held_out(self._fit_path, rows, numbers, validation)
         return self
 
+    def refit(self, x: Any, y: Any) -> LogisticProbe:
+        """Fits features and labels at the C, and by the preparation, that ``report_`` has; the probe is one of these
+        from then on.
+        """
+        preparations = (self.report_["preparation"],) if "preparation" in self.report_ else self.preparations
+        return self.set_params(C=self.report_["C"], preparations=preparations).fit(x, y)  # type: ignore[no-any-return]
+
     def _fit_held_out(self, fit: Any, x: Array, y: Array, validation: tuple[Array, Array] | None) -> None:
         """Chooses on the validation data, or on rows held out for it, and then fits all rows."""
         if self.C is not None or validation is not None:
@@ -573,13 +580,12 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of_fit = {"weights": self._weights, "intercepts": self._intercepts, "mean": self._mean, "scale": self._scale}
         return {**of_fit, "classes": self.classes_, "precision": self._precision}
 
-    def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> LogisticProbe:
+    def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> None:
         """Takes over a fit that was kept, by its ``fitted_arrays`` and its report."""
         self.classes_, self._precision, self.report_ = arrays["classes"], str(arrays["precision"]), report
         weights, intercepts, mean = (torch.from_numpy(arrays[name]) for name in ("weights", "intercepts", "mean"))
         self.n_features_in_ = weights.shape[1]
         self._adopt(weights, intercepts, mean, float(arrays["scale"]))
-        return self
 
     def _logits(self, x: Any) -> Array:
         check_is_fitted(self)

@@ -118,10 +118,10 @@ def measure_one(measuring: MeasurementSpec, name: str) -> bytes:
         cache = get_runs_folder(root, name)
         found: Evaluation | TagEvaluation | RegressionEvaluation
         if data.train.target:
-            found = evaluate_numbers(train, test, measuring.request)
+            found = evaluate_numbers(train, test, measuring.request, cache=cache)
             rows = make_number_rows(found, source=measuring.source, day=measuring.day)
         elif data.train.tags:
-            found = evaluate_tags(train, test, measuring.request)
+            found = evaluate_tags(train, test, measuring.request, cache=cache)
             rows = make_tag_rows(found, source=measuring.source, day=measuring.day)
         else:
             request = measuring.request

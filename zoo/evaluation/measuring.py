@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from functools import partial
 from hashlib import blake2b
 from inspect import signature
 from pathlib import Path
@@ -151,11 +152,10 @@ def select_tuning_rows(train: Features, rows: Indices, *, n: int, seed: int) -> 
 class TunedProbe(Protocol):
     """A classifier of features that chooses its settings on validation data.
 
-    To be trained again with what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
-    with a parameter ``C`` and the chosen one in ``report_["C"]`` (and of ``preparations`` in
-    ``report_["preparation"]``). One that has neither must, when ``fit`` is given no
-    validation rows, hold out some of its rows for the choice by itself and then train on all of them; if it takes
-    ``groups``, it gets a number for each row that copies, and images of a group, share.
+    To be trained again with what it chose, it has a method ``refit(x, y)``. One that has none must, when ``fit`` is
+    given no validation rows, hold out some of its rows for the choice by itself and then train on all of them; if it
+    takes ``groups``, it gets a number for each row that copies, and images of a group, share. One whose fits are to be
+    found again has ``fitted_arrays()``, what it predicts with, and ``adopt_fit(arrays, report)``.
     """
 
     report_: dict[str, Any]  # after fit: what was chosen, and how the fit went
@@ -163,18 +163,13 @@ class TunedProbe(Protocol):
     def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> Any:
         """Chooses settings by the error on the validation rows, of probes trained on the training rows."""
 
-    def predict(self, x: Any) -> Indices:
+    def predict(self, x: Any) -> Any:
         """Labels, shape (n,)."""
 
 
 def needs_cross_validation(probe: TunedProbe, *, n_tuning: int, n_train: int) -> bool:
     """Whether a probe chooses by cross-validation on its labels, because the tuning rows are too few."""
     return bool(getattr(probe, "folds", 0)) and n_tuning < min(FEWEST_TUNING, n_train)
-
-
-def _can_refit(probe: TunedProbe) -> bool:
-    """Whether it can be trained again with the settings that its last fit chose."""
-    return hasattr(probe, "refit") or hasattr(probe, "C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -192,6 +187,7 @@ class ProbeRun:
     evaluated: Indices | None  # rows of the evaluation set, None for all
     rows: dict[str, str]  # hashes of the training and evaluated rows, and of the tuning rows if they are known
     report: dict[str, Any]  # of the probe
+    fitted: TunedProbe | None = None  # the probe of all training rows, where it was not found in a cache of runs
 
 
 def run_probe(
@@ -226,7 +222,7 @@ def run_probe(
             return found
         if getattr(probe, "folder", "") is None:  # of a long fit, which goes on from its state
             probe.folder = cache.state_folder(key)  # type: ignore[attr-defined]
-    trained, report = fit_probe(probe, train, division, cache=cache)
+    trained = fit_probe(probe, train, division, cache=cache)
     correct = np.asarray(trained.predict(select_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
         setting=setting,
@@ -239,7 +235,8 @@ def run_probe(
         correct=correct,
         evaluated=evaluated,
         rows=rows,
-        report=report,
+        report=dict(trained.report_),
+        fitted=trained if _has_all(division, train) else None,
     )
     if cache is not None:
         try:
@@ -250,17 +247,53 @@ def run_probe(
 
 
 def fit_probe(
-    probe: TunedProbe, train: Features, division: TuningSplit, *, cache: ProbeCache | None = None
-) -> tuple[Any, dict[str, Any]]:
-    """The probe tuned and trained by a division, and its report; that of all rows is cached."""
-    if cache is None or len(division.train) < len(train.y):
-        return _trained(probe, train, division)
-    rows = _hashes(probe, division)
-    if (found := cache.find_fit(probe, train, rows)) is not None:
-        return found, found.report_
-    trained, report = _trained(probe, train, division)
-    cache.store_fit(trained, report, train, rows)
-    return trained, report
+    probe: TunedProbe,
+    train: Features,
+    division: TuningSplit,
+    *,
+    labels: NDArray[Any] | None = None,
+    cache: ProbeCache | None = None,
+) -> Any:
+    """Tunes a probe on some rows and trains it by a division; its report has that of the choice in "choice".
+
+    ``labels`` (n,) take the place of those of ``train``. A probe of all rows comes from ``cache`` if it is there.
+    """
+    facts = _hashes(probe, division) | ({} if labels is None else {"labels": _hash(labels)})
+    fit = partial(_fit, probe, train, train.y if labels is None else labels, division)
+    return _find_or_fit(probe, train, facts, fit, cache=cache if _has_all(division, train) else None)
+
+
+def refit_probe(
+    probe: TunedProbe, train: Features, rows: Indices, chosen: Mapping[str, Any], *, cache: ProbeCache | None = None
+) -> Any:
+    """Trains a probe on some rows with settings that a report names; it comes from ``cache`` if it is there."""
+    settings = {name: chosen[name] for name in ("C", "preparation") if name in chosen}
+
+    def fit() -> None:
+        probe.report_ = settings
+        probe.refit(select_rows(train.x, rows), train.y[rows])  # type: ignore[attr-defined]
+
+    return _find_or_fit(probe, train, {"train": _hash(rows), "chosen": settings}, fit, cache=cache)
+
+
+def _find_or_fit(
+    probe: TunedProbe,
+    train: Features,
+    facts: Mapping[str, Any],
+    fit: Callable[[], None],
+    *,
+    cache: ProbeCache | None,
+) -> TunedProbe:
+    if cache is None or not hasattr(probe, "adopt_fit"):
+        fit()
+    elif not cache.find_fit(probe, train, facts):
+        fit()
+        cache.store_fit(probe, train, facts)
+    return probe
+
+
+def _has_all(division: TuningSplit, train: Features) -> bool:
+    return len(division.train) == len(train.y)
 
 
 def _hashes(probe: TunedProbe, division: TuningSplit) -> dict[str, str]:
@@ -269,46 +302,36 @@ def _hashes(probe: TunedProbe, division: TuningSplit) -> dict[str, str]:
     return rows if _chooses_alone(probe, division) else {**rows, "tuning": _hash(division.tuning)}
 
 
-def _trained(probe: TunedProbe, train: Features, division: TuningSplit) -> tuple[TunedProbe, dict[str, Any]]:
-    """The probe to be evaluated, and its report, with that of the choice in "choice"."""
-    x, y = select_rows(train.x, division.train), train.y[division.train]
-    x_val, y_val = select_rows(train.x, division.tuning), train.y[division.tuning]
+def _fit(probe: TunedProbe, train: Features, labels: NDArray[Any], division: TuningSplit) -> None:
+    x, y = select_rows(train.x, division.train), labels[division.train]
     if _chooses_alone(probe, division):
         joined = train.together
         if joined is not None and "groups" in signature(probe.fit).parameters:
             probe.fit(x, y, groups=joined[division.train])  # type: ignore[call-arg]
         else:
             probe.fit(x, y)
-        return probe, dict(probe.report_)
+        return
+    tuning = {"x_val": select_rows(train.x, division.tuning), "y_val": labels[division.tuning]}
     if not division.refits:
-        probe.fit(x, y, x_val=x_val, y_val=y_val)
-        return probe, dict(probe.report_)
-    probe.fit(select_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
+        probe.fit(x, y, **tuning)
+        return
+    probe.fit(select_rows(train.x, division.choice), labels[division.choice], **tuning)
     choice = dict(probe.report_)
-    if hasattr(probe, "refit"):
-        probe.refit(x, y)
-        return probe, dict(probe.report_) | {"choice": choice}
-    again = retrain_probe(probe, choice, x, y)
-    return again, dict(again.report_) | {"choice": choice}
-
-
-def retrain_probe(probe: Any, choice: dict[str, Any], x: Any, y: Any) -> Any:
-    """A probe of the same settings, fitted to all rows at the C, and the preparation, that a report has."""
-    chosen = {"C": choice["C"]}
-    if "preparation" in choice:
-        chosen["preparations"] = (choice["preparation"],)
-    return type(probe)(**{**probe.get_params(), **chosen}).fit(x, y)
+    probe.refit(x, y)  # type: ignore[attr-defined]
+    probe.report_ = dict(probe.report_) | {"choice": choice}
 
 
 def _chooses_alone(probe: TunedProbe, division: TuningSplit) -> bool:
     """Whether the probe gets no tuning rows, and makes its choice on its training rows by itself."""
     if needs_cross_validation(probe, n_tuning=len(division.tuning), n_train=len(division.train)):
         return True
-    return division.refits and not _can_refit(probe)
+    return division.refits and not hasattr(probe, "refit")
 
 
-def _hash(rows: Indices) -> str:
-    return blake2b(np.ascontiguousarray(rows, dtype="<i8").tobytes(), digest_size=16).hexdigest()
+def _hash(numbers: NDArray[Any]) -> str:
+    """Of rows or labels."""
+    kind = "<f8" if numbers.dtype.kind == "f" else "<i8"
+    return blake2b(np.ascontiguousarray(numbers, dtype=kind).tobytes(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -539,7 +562,7 @@ class ProbeCache:
 
     def store(self, key: str, run: ProbeRun) -> None:
         """Writes a run atomically, and removes the state of its fit."""
-        fields = {name: getattr(run, name) for name in run.__slots__}
+        fields = {name: getattr(run, name) for name in run.__slots__ if name != "fitted"}
         fields |= {
             "format": _FORMAT,
             "correct": {"n": len(run.correct), "bits": base64.b64encode(np.packbits(run.correct).tobytes()).decode()},
@@ -557,28 +580,26 @@ class ProbeCache:
                 "before stays, make room or name another folder."
             ) from error
 
-    def find_fit(self, probe: Any, train: Features, rows: Mapping[str, str]) -> Any | None:
-        """The probe as it was fitted to these rows, or None; a damaged file counts as none."""
-        if not hasattr(probe, "adopt_fit"):
-            return None
+    def find_fit(self, probe: Any, train: Features, facts: Mapping[str, Any]) -> bool:
+        """Whether this probe was fitted before, which it then is again; a damaged file counts as none."""
         try:
-            with np.load(self._fit_path(probe, train, rows), allow_pickle=False) as arrays:
-                return probe.adopt_fit(arrays, json.loads(str(arrays["report"])))
+            with np.load(self._fit_path(probe, train, facts), allow_pickle=False) as arrays:
+                probe.adopt_fit(arrays, json.loads(str(arrays["report"])))
+                return True
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-            return None
+            return False
 
-    def store_fit(self, probe: Any, report: dict[str, Any], train: Features, rows: Mapping[str, str]) -> None:
-        """Writes what a fitted probe predicts with, if it says so; without room for it the probe is trained again."""
-        if hasattr(probe, "adopt_fit"):
-            try:
-                with replace_file(self._fit_path(probe, train, rows)) as file:
-                    np.savez(file, report=json.dumps(report), **probe.fitted_arrays())
-            except OSError as error:
-                self.problems.append(f"A probe could not be stored in {self.folder} ({error.strerror or error}).")
+    def store_fit(self, probe: Any, train: Features, facts: Mapping[str, Any]) -> None:
+        """Writes what a fitted probe predicts with; without room for it the probe is trained again."""
+        try:
+            with replace_file(self._fit_path(probe, train, facts)) as file:
+                np.savez(file, report=json.dumps(probe.report_), **probe.fitted_arrays())
+        except OSError as error:
+            self.problems.append(f"A probe could not be stored in {self.folder} ({error.strerror or error}).")
 
-    def _fit_path(self, probe: Any, train: Features, rows: Mapping[str, str]) -> Path:
-        rows = {name: rows[name] for name in ("train", "tuning") if name in rows}
-        return self.folder / f"{self.key(train, fit=rows, seed=probe.seed, joined=train.together is not None)}.npz"
+    def _fit_path(self, probe: Any, train: Features, facts: Mapping[str, Any]) -> Path:
+        key = self.key(train, fit=facts, seed=probe.seed, joined=train.together is not None)
+        return self.folder / f"{key}.npz"
 
     def state_folder(self, key: str) -> Path:
         """Where a long fit may save its state; removed at the end of the run."""

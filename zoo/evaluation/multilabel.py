@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import follow_first_copy, indicators_of
@@ -19,7 +20,7 @@ from ..optional import require_extra
 from ..results.rows import Measurement
 from .classification import TaggingMetrics, tag_metrics
 from .evaluating import SOURCE, Request, RowTemplate, build_probe_maker
-from .measuring import TUNING_SHARE, check_pair
+from .measuring import TUNING_SHARE, ProbeCache, TuningSplit, check_pair, fit_probe
 from .protocols import Protocol, build_protocol
 from .refit import RefittedProbe, describe
 from .saved_probes import make_probe
@@ -62,6 +63,7 @@ def evaluate_tags(
     test: Features,
     request: Request,
     *,
+    cache: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
     """Measures an encoder by its features of images with tags.
@@ -72,6 +74,8 @@ def evaluate_tags(
         With ``tags``, of the images that probes learn from and of those that they are tested on.
     request : Request
         Its seed, device and changed settings of the probe.
+    cache : Path, optional
+        Folder of cached probes.
     tell : callable, optional
         Called with a few words on what is measured next.
 
@@ -91,8 +95,10 @@ def evaluate_tags(
     out = select_tuning_mask(train, n_test=len(test.y), seed=request.seed)
     protocol = build_protocol(PROTOCOL, **request.changed)
     make = build_probe_maker(protocol, device=request.device, seed=request.seed)
+    probes = None if cache is None else ProbeCache(cache, protocol=protocol.name)
+    train = replace(train, x=np.asarray(train.x[:]))  # read once for all tags
+    division = TuningSplit(train=np.arange(len(out)), tuning=np.flatnonzero(out), refits=True)
     weights, intercepts, chosen, left_out, open_ends = [], [], {}, {}, []
-    x = np.asarray(train.x[:])
     for number, tag in enumerate(train.tags):
         n_with = int(y[~out, number].sum())
         n_without = int((~out).sum()) - n_with
@@ -100,15 +106,12 @@ def evaluate_tags(
             left_out[tag] = f"{n_with:,} training images have it and {n_without:,} do not, without those held out"
             continue
         say(f"{tag} ({number + 1} of {len(train.tags)})")
-        probe: Any = make()
-        probe.fit(x[~out], y[~out, number].astype(np.int64), x_val=x[out], y_val=y[out, number].astype(np.int64))
-        chosen[tag] = float(probe.report_["C"])
-        again: Any = type(probe)(**{**probe.get_params(), "C": chosen[tag]})
-        again.fit(x, y[:, number].astype(np.int64))
-        if not again.report_["converged"]:
+        probe = fit_probe(make(), train, division, labels=y[:, number].astype(np.int64), cache=probes)
+        chosen[tag] = float(probe.report_["choice"]["C"])
+        if not probe.report_["converged"]:
             open_ends.append(tag)
-        weights.append(again.coef_[1] - again.coef_[0])
-        intercepts.append(again.intercept_[1] - again.intercept_[0])
+        weights.append(probe.coef_[1] - probe.coef_[0])
+        intercepts.append(probe.intercept_[1] - probe.intercept_[0])
     if not chosen:
         raise DataError(
             f"None of the {len(train.tags)} tags of {train.origin.dataset!r} has {FEWEST} training images with it and "

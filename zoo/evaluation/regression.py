@@ -7,10 +7,11 @@ group, in closed form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import CopyCounts, SharedGroups, count_copies, count_shared_groups, get_numbers
@@ -20,7 +21,7 @@ from ..optional import require_extra
 from .arrays import check_finite_numbers
 from .bootstrap import N_DRAWS, Interval, compute_interval, estimate_surplus_variances, image_weights, number_groups
 from .evaluating import SOURCE, Request, Rows, RowTemplate, list_settings
-from .measuring import LabelSetting, check_count, check_pair
+from .measuring import LabelSetting, ProbeCache, TuningSplit, check_count, check_pair, fit_probe
 from .protocols import PROTOCOLS, Protocol
 from .refit import RefittedProbe, describe
 from .saved_probes import make_probe
@@ -56,7 +57,7 @@ class RidgeProbe:
     """
 
     def __init__(self, *, device: str | None = None, seed: int = 0) -> None:
-        self.report_: dict[str, Any] = {}
+        self.seed, self.report_ = seed, dict[str, Any]()
 
     def fit(self, x: Any, y: ArrayLike, *, groups: Any = None) -> RidgeProbe:
         """Learns numbers y (n,) of features x (n, dim); rows of one of ``groups`` (n,) are left out together.
@@ -85,6 +86,14 @@ class RidgeProbe:
     def predict(self, x: Any) -> Floats:
         """Numbers of features (n, dim), float64 (n,)."""
         return np.asarray(np.asarray(x, np.float64) @ self.coef_ + self.intercept_)
+
+    def fitted_arrays(self) -> dict[str, Any]:
+        """What predictions are made with, for ``numpy.savez``."""
+        return {"coefficients": self.coef_, "intercept": self.intercept_}
+
+    def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> None:
+        """Takes over a fit that was kept, by its ``fitted_arrays`` and its report."""
+        self.coef_, self.intercept_, self.report_ = arrays["coefficients"], float(arrays["intercept"]), report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -197,13 +206,19 @@ class RegressionEvaluation:
 
 
 def evaluate_numbers(
-    train: Features, test: Features, request: Request, *, tell: Callable[[str], None] | None = None
+    train: Features,
+    test: Features,
+    request: Request,
+    *,
+    cache: Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> RegressionEvaluation:
     """Measures an encoder by its features of images that are labelled with numbers.
 
-    ``train`` and ``test`` have a ``target``; of the request count settings, seeds and draws of the bootstrap; ``tell``
-    is called with a few words on what is measured next. DataError if the features cannot be used together, or there are
-    too few images, groups or different numbers; QueryError if a setting needs classes.
+    ``train`` and ``test`` have a ``target``; of the request count settings, seeds and draws of the bootstrap;
+    ``cache`` is the folder of cached probes, ``tell`` is called with a few words on what is measured next. DataError if
+    the features cannot be used together, or there are too few images, groups or different numbers; QueryError if a
+    setting needs classes.
     """
     check_count(request.n_seeds, what="seeds")
     wanted = list_settings(request, SETTINGS)
@@ -212,7 +227,8 @@ def evaluate_numbers(
     check_pair(train, test, numbers=True)
     require_enough(train.origin.dataset, len(train.y), len(test.y))
     results, left_out, y = list[RegressionSetting](), dict[str, str](), get_numbers(test)
-    full = _fitted(train, len(train.y), seed=request.seed)
+    probes = None if cache is None else ProbeCache(cache, protocol=PROTOCOL)
+    full = _fitted(train, len(train.y), seed=request.seed, cache=probes)
     how: Any = {"groups": test.groups, "n_draws": request.n_bootstrap, "seed": request.seed}
     of_full = compute_number_metrics(y, full.predict(test.x), **how)
     for setting in sorted(wanted, key=lambda one: one.percent or 100):
@@ -251,11 +267,13 @@ def require_enough(dataset: str, n_train: int, n_test: int) -> None:
         )
 
 
-def _fitted(train: Features, n: int, *, seed: int) -> RidgeProbe:
+def _fitted(train: Features, n: int, *, seed: int, cache: ProbeCache | None = None) -> RidgeProbe:
     """A probe of n training images, drawn by the seed."""
     chosen = np.sort(np.random.default_rng([seed, 0]).permutation(len(train.y))[:n])
-    groups = None if train.together is None else train.together[chosen]
-    return RidgeProbe().fit(train.x[chosen], get_numbers(train)[chosen], groups=groups)
+    division = TuningSplit(train=chosen, tuning=chosen, refits=True)
+    probe: Any = RidgeProbe(seed=seed)
+    fitted: RidgeProbe = fit_probe(probe, train, division, labels=get_numbers(train), cache=cache)
+    return fitted
 
 
 def _kept(fit: RidgeProbe, metrics: RegressionMetrics, train: Features, test: Features, seed: int) -> RefittedProbe:

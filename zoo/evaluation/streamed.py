@@ -434,21 +434,6 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         return self
 
-    def fit_chosen(self, x: Any, y: Any, *, trials: Sequence[Trial]) -> StreamedProbe:
-        """Trains by the best of the trials of an earlier fit (``report_["trials"]``), without tuning."""
-        self._checked_space()
-        self.classes_, data, _ = check_labelled_sets(x, y, None, None)
-        self.n_features_in_ = data.dim
-        chosen, trained = self._final(FitCheckpoint(None, "", every_s=0), trials, data)
-        self._adopt(trained, compute_moments(data))
-        self.report_ = {
-            "chosen": {**trials[chosen], "trial": chosen},
-            "train_loss": trained.train_loss,
-            "epochs": self.epochs,
-            "n_train": len(data),
-        }
-        return self
-
     def predict(self, x: Any) -> Array:
         """Class of each row, shape (n,)."""
         parts = [logits.argmax(axis=1) for logits in self._logits(x)]
@@ -603,6 +588,17 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.coef_ = weight.float().numpy()  # (n_classes, dim)
         self._offset = bias.float().numpy()  # of centred features: the rounding of large means stays out
         self.intercept_ = (bias - weight @ torch.from_numpy(self._centre)).float().numpy()
+
+    def fitted_arrays(self) -> dict[str, Any]:
+        """What predictions are made with, for ``numpy.savez``."""
+        own = {"coefficients": self.coef_, "intercepts": self.intercept_, "centre": self._centre}
+        return {**own, "offset": self._offset, "classes": self.classes_}
+
+    def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> None:
+        """Takes over a fit that was kept, by its ``fitted_arrays`` and its report."""
+        self.coef_, self.intercept_, self._centre = (arrays[one] for one in ("coefficients", "intercepts", "centre"))
+        self._offset, self.classes_, self.report_ = arrays["offset"], arrays["classes"], report
+        self.n_features_in_ = self.coef_.shape[1]
 
     def _logits(self, x: Any) -> Iterator[Array]:
         check_is_fitted(self)

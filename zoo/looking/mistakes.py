@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import indicators_of
 from ..errors import DataError
+from ..evaluation.arrays import select_rows
 from ..evaluation.evaluating import LINEAR_PROTOCOLS, build_probe_maker
-from ..evaluation.measuring import divide_own, retrain_probe
+from ..evaluation.measuring import ProbeCache, divide_own, refit_probe
 from ..evaluation.protocols import Protocol, build_protocol
 from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, find_near_pairs, nearest
 from ..evaluation.scaling import split_folds
@@ -247,25 +249,28 @@ def find_wrong_labels(
     seed: int = 0,
     device: str | None = None,
     tested: Predicted | None = None,
+    cache: ProbeCache | None = None,
 ) -> WrongLabels:
     """Labels that are probably wrong, by probabilities out of sample.
 
     Copies and groups are in one fold. The settings of the probe ("C", "preparation") are ``chosen`` once for all folds,
     by default on a part that is held out: that costs one fit a fold, and little honesty, for two settings cannot learn
-    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them. Where
-    more than :data:`MOST_ERROR` percent of labels are contradicted, the probe's own error on images that it was not
-    trained on, most are its mistakes: ``cannot_tell`` says so.
+    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them;
+    ``cache`` has the probes of the folds once they were trained. Where more than :data:`MOST_ERROR` percent of labels
+    are contradicted, the probe's own error on images that it was not trained on, most are its mistakes: ``cannot_tell``
+    says so.
     DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
     """
     make = build_probe_maker(protocol or build_protocol(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
-    x, (present, y) = np.asarray(features.x[:]), np.unique(features.y, return_inverse=True)
+    present, y = np.unique(features.y, return_inverse=True)
     folds = split_folds(y, N_FOLDS, seed=seed, groups=features.together)
     if chosen is None:
         own = divide_own(features, np.arange(len(y), dtype=np.int64), n_test=len(y), seed=seed)
-        chosen = make().fit(x[own.choice], y[own.choice], x_val=x[own.tuning], y_val=y[own.tuning]).report_
+        held_out = {"x_val": select_rows(features.x, own.tuning), "y_val": features.y[own.tuning]}
+        chosen = make().fit(select_rows(features.x, own.choice), features.y[own.choice], **held_out).report_
     p = np.full((len(y), len(present)), np.nan)
     for rows, out in folds:
-        p[out] = retrain_probe(make(), dict(chosen), x[rows], y[rows]).predict_proba(x[out])
+        p[out] = refit_probe(make(), features, rows, chosen, cache=cache).predict_proba(select_rows(features.x, out))
     images = [("train", name) for name in get_image_names(features)]
     if tested is not None and tested.y is not None:
         images, p, y = [*images, *tested.images], np.concatenate([p, tested.p]), np.concatenate([y, tested.y])
@@ -347,11 +352,19 @@ def get_class_names(features: Features, numbers: Iterable[int]) -> tuple[str, ..
 
 
 def mistakes_of(
-    train: Features, test: Features, probe: SavedProbe, *, protocol: Protocol, device: str | None = None, seed: int = 0
+    train: Features,
+    test: Features,
+    probe: SavedProbe,
+    *,
+    protocol: Protocol,
+    device: str | None = None,
+    seed: int = 0,
+    cache: Path | None = None,
 ) -> Mistakes:
     """The mistakes of a probe that was trained with all labels by ``protocol``, and what may be wrong with the images.
 
-    ``probe`` is as :func:`zoo.evaluation.refit.keep_probe` or :func:`zoo.evaluation.multilabel.evaluate_tags` give it.
+    ``probe`` is as :func:`zoo.evaluation.refit.keep_probe` or :func:`zoo.evaluation.multilabel.evaluate_tags` give it;
+    ``cache`` is the folder of cached probes.
     """
     is_tags, present, notes = probe.kind == "tags", np.unique(train.y), list[str]()
     y: Any
@@ -367,6 +380,7 @@ def mistakes_of(
     elif not is_tags:
         try:
             how: dict[str, Any] = {"chosen": probe.about["chosen"], "protocol": protocol, "tested": each[0]}
+            how |= {"cache": None if cache is None else ProbeCache(cache, protocol=protocol.name)}
             wrong = find_wrong_labels(train, **how, seed=seed, device=device)
             notes += filter(None, [wrong.cannot_tell])
         except DataError as error:
