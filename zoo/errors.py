@@ -14,7 +14,8 @@
     │   └── PlaceError          files of a folder or an address cannot be read or written; says why
     ├── BuildError              an architecture cannot be built from its card
     ├── DataError               images, labels or features are not what a function needs
-    │   └── CorruptImage        a file of an image set cannot be read as an image; names it
+    │   ├── CorruptImage        a file of an image set cannot be read as an image; names it
+    │   └── OtherFeatures       a place holds other features than those asked for; says in what they differ
     └── MissingExtra            an optional library is not installed; names the extra to install
 
 A message is one sentence that says what we got, what we expected, where, and what to do.
@@ -193,6 +194,10 @@ class CorruptImage(DataError):
     def __reduce__(self) -> tuple[type[CorruptImage], tuple[str, str]]:
         """Pickles both arguments, for workers of a loader send it to their process."""
         return type(self), (self.image, str(self))
+
+
+class OtherFeatures(DataError):
+    """A place holds other features than those asked for."""
 
 
 _PIP_NAMES = {"PIL": "pillow", "packaging": "packaging>=24.2", "pydicom": "pydicom>=3.0", "sklearn": "scikit-learn"}

@@ -18,7 +18,6 @@ from zoo.evaluation.many_encoders import (
     MeasurementSpec,
     MetricsSpec,
     _EncoderQueue,
-    describe_metrics_run,
     evaluate_many,
     find_measured_encoder,
     measure_many_metrics,
@@ -28,13 +27,13 @@ from zoo.execution.executor import Executor, PartExecutor, Resources, WorkResult
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.features.running import build_run_spec
-from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions
+from zoo.features.work_items import FeatureRunSettings, Featurising
 from zoo.progress import SilentProgress
 from zoo.storage import resolve_place
 
 NAMES = ["pocket_init_rn", "pocket_simclr_rn_shapes"]
 IMAGES = "shapes:classes=2,train=24,val=12,size_px=16"
-HOW = FeaturisingOptions(device="cpu", batch_size=8)
+HOW = Featurising(device="cpu", batch_size=8)
 ONE = Resources(n_cpus=1)
 
 
@@ -165,24 +164,18 @@ def test_probes_take_no_more_memory_at_once_than_there_is(data: ImageData, tmp_p
 
 def test_metrics_are_pieces_of_work_an_encoder_and_rows_are_found_again(data: ImageData, tmp_path: Path) -> None:
     setting = asking(tmp_path, data).setting
-    measuring = MetricsSpec(
-        images=setting.source,
-        fingerprints=setting.fingerprints,
-        place=str(tmp_path),
-        metrics=("rankme", "logme"),
-        how=HOW,
-        source="me",
-    )
+    measuring = MetricsSpec(setting=setting, metrics=("rankme", "logme"), source="me")
 
     def computed(executor: Executor, wanted: MetricsSpec = measuring) -> ManyEncodersReport:
-        asked = describe_metrics_run(wanted, NAMES, data, resources=ONE)
+        asked = build_run_spec(wanted.setting, NAMES, data, (), resources=ONE, verb="metric", more=wanted.asked)
         with Journal(resolve_place(tmp_path), asked, engine="here", n_workers=1) as journal:
-            return measure_many_metrics(wanted, NAMES, executor, journal, SilentProgress(), resources=ONE)
+            return measure_many_metrics(wanted, NAMES, data, executor, journal, SilentProgress(), resources=ONE)
 
     first = computed(PartExecutor(Processes(0), 1, 2))
     assert [one.encoder for one in first.measured] == NAMES[:1] and first.still_open == NAMES[1:]
     done = computed(Processes(0))
     assert [{row.metric for row in one.rows} for one in done.measured] == [{"rankme", "logme"}] * 2
     assert done.measured[0].rows == first.measured[0].rows
-    other = computed(Processes(0), replace(measuring, fingerprints={**setting.fingerprints, "val": "0" * 32}))
+    other_images = replace(setting, fingerprints={**setting.fingerprints, "val": "0" * 32})
+    other = computed(Processes(0), replace(measuring, setting=other_images))
     assert not other.measured and "other images" in other.failed[NAMES[0]].text

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from zoo.errors import DataError, QueryError
 from zoo.execution.processes import send_message
@@ -49,3 +52,18 @@ def telling(number: int) -> int:
 def variable(name: str) -> str:
     """A variable of the environment."""
     return os.environ.get(name, "not set")
+
+
+class Following:
+    """Work that may grow."""
+
+    def __init__(self, work: deque[Any]) -> None:
+        self.work = work
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.work:
+            raise StopIteration
+        return self.work.popleft()

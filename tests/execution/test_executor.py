@@ -11,7 +11,7 @@ import pytest
 
 from tests.execution.pieces import squared
 from zoo.errors import QueryError
-from zoo.execution import WAIT, Resources, open_executor
+from zoo.execution import Resources, open_executor
 from zoo.execution.executor import (
     ABSENT,
     PartExecutor,
@@ -19,6 +19,7 @@ from zoo.execution.executor import (
     count_cores,
     describe_version_difference,
     parse_part,
+    share_of,
 )
 from zoo.execution.processes import Processes
 
@@ -34,8 +35,11 @@ def test_all_parts_together_do_every_piece_once() -> None:
             sizes.add(len(values))
         assert sorted(done) == [number**2 for number in range(25)]
         assert max(sizes) - min(sizes) <= 1
-    share = PartExecutor(Processes(0), 2, 2).share(["a", WAIT, "b", "c", WAIT, "d"])
-    assert [*share] == [WAIT, "b", WAIT, "d"], "waiting counts for nothing"
+    workers = Processes(0)
+    assert share_of(PartExecutor(workers, 2, 2), "abcd") == (workers, "bd") and share_of(workers, "abcd") == (
+        workers,
+        "abcd",
+    )
 
 
 def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -16,9 +17,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.execution.pieces import slow, squared, telling, troubled, variable
+from tests.execution.pieces import Following, slow, squared, telling, troubled, variable
 from zoo.errors import QueryError
-from zoo.execution.executor import N_TRIES, WAIT, Resources
+from zoo.execution.executor import N_TRIES, Resources
 from zoo.execution.processes import Processes, format_worker_name
 
 ONE = Resources()
@@ -59,23 +60,15 @@ def test_what_fails_is_tried_again_elsewhere_and_only_that(processes: Processes,
     assert refused.is_final and isinstance(refused.error(), QueryError)
 
 
-def following(outcomes: list[Any], n_first: int = 1) -> Iterator[Any]:
-    """1, and after its outcome 2."""
-    yield from [1] * n_first
-    while not outcomes:
-        yield WAIT
-    yield 2
-
-
 @pytest.mark.parametrize("n", [0, 2])
-def test_work_may_follow_from_outcomes_and_may_not_wait_for_none(processes: Processes, n: int) -> None:
+def test_work_may_follow_from_outcomes(processes: Processes, n: int) -> None:
     executor = processes if n else Processes(0)
+    work = deque([1])
     seen: list[Any] = []
-    for outcome in executor.map_unordered(squared, following(seen), ONE):
+    for outcome in executor.map_unordered(squared, Following(work), ONE):
         seen.append(outcome.value)
+        work.extend([2] * (len(seen) == 1))
     assert seen == [1, 4]
-    with pytest.raises(RuntimeError, match="waits for an outcome while none is under way"):
-        list(executor.map_unordered(squared, following([], 0), ONE))
 
 
 def test_closing_the_outcomes_leaves_nothing_running(processes: Processes, tmp_path: Path) -> None:

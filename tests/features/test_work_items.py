@@ -13,15 +13,15 @@ import torch
 
 from tests.feature_runs import encoder, image_set, to_tensor, with_damaged
 from zoo.datasets import ImageData
-from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
+from zoo.errors import CorruptImage, DataError, OtherFeatures, QueryError, WeightsUnavailable
 from zoo.features import featurise, load_features
+from zoo.features.filling import Present
 from zoo.features.shards import compute_digest
 from zoo.features.store import read_index
 from zoo.features.work_items import (
     FeatureItem,
     FeatureRunSettings,
-    FeaturisingOptions,
-    _StoredState,
+    Featurising,
     complete,
     compute_item,
     get_features_location,
@@ -86,7 +86,7 @@ def setting_in(folder: Path, *, skip_corrupt: bool = True, **of_data: Any) -> Fe
         place=str(folder),
         fingerprints={"train": data.train.fingerprint, "val": data.val.fingerprint},
         load=load,
-        how=FeaturisingOptions(batch_size=8, device="cpu", skip_corrupt=skip_corrupt),
+        how=Featurising(batch_size=8, device="cpu", skip_corrupt=skip_corrupt),
         shard_size=SIZE,
     )
 
@@ -179,7 +179,7 @@ def test_other_images_another_size_of_shards_and_other_features_are_refused(tmp_
     run = folder_of(setting, "one") / "run.json"
     run.write_text(run.read_text().replace('"card"', '"avg"'))
     assert len(planned(setting, "one")) == 5
-    with pytest.raises(QueryError, match=r"holds other features than those asked for: .* representation"):
+    with pytest.raises(OtherFeatures, match=r"holds other features than those asked for: .* representation"):
         compute_item(setting, item)
 
 
@@ -234,7 +234,7 @@ def test_of_two_different_shards_one_is_used_and_it_is_reported(
     content = bytearray(there.read_bytes())
     content[-200] ^= 1  # among the features, as another machine rounds them
     (folder / f"shard-000001-{compute_digest(bytes(content))}.safetensors").write_bytes(content)
-    monkeypatch.setattr(_StoredState, "has", lambda there, number: False)
+    monkeypatch.setattr(Present, "has", lambda there, number: False)
     assert compute_item(setting, items[1]).nondeterministic == ("one",)
     assert complete(setting, "one", "train") and len(files_of(folder)) == 4
     assert len(load_features(folder)) == N_TRAIN

@@ -516,7 +516,8 @@ def print_measured(
     print_evaluation(document, notes)
     if kept is not None:
         assert isinstance(kept.metrics, ClassificationMetrics)
-        other = f"the probe that was kept differs on {format_count(kept.n_different, 'image')}: two classes are as likely there"
+        images = format_count(kept.n_different, "image")
+        other = f"the probe that was kept differs on {images}: two classes are as likely there"
         print_classification(kept.metrics, "The probe with all labels", [other] * bool(kept.n_different))
 
 

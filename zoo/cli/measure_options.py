@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
     from ..datasets.images import CopyCounts, SharedGroups
     from ..evaluation.evaluating import Request
-    from ..features.work_items import FeaturisingOptions
+    from ..features.work_items import Featurising
 
 
 PROTOCOL_OPTION = click.option(
@@ -545,15 +545,15 @@ def describe_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, 
     return document, [*list_copies_notes(copies), *list_groups_notes(groups, has_intervals=has_intervals), *on_images]
 
 
-def build_featurising(options: dict[str, Any]) -> FeaturisingOptions:
+def build_featurising(options: dict[str, Any]) -> Featurising:
     """How features are computed, from the options."""
     from ..features.computing import COMPILED
-    from ..features.work_items import FeaturisingOptions
+    from ..features.work_items import Featurising
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
     if options["compiled"]:
         given["precision"] += COMPILED
-    return FeaturisingOptions(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
+    return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,12 +260,8 @@ def _of_encoders(
     wanted: Sequence[str], names: Sequence[str], images: str, chosen: Record, options: Record, as_json: bool
 ) -> None:
     from ..evaluation.label_free.measuring import make_metric_rows
-    from ..evaluation.many_encoders import (
-        MetricsSpec,
-        compute_encoder_metrics,
-        describe_metrics_run,
-        measure_many_metrics,
-    )
+    from ..evaluation.many_encoders import MetricsSpec, compute_encoder_metrics, measure_many_metrics
+    from ..features.running import build_run_spec
     from ..progress import ProgressBar
 
     engine = build_engine(options)
@@ -277,16 +274,15 @@ def _of_encoders(
     if options["target"] is not None:
         target = partial(_target, options["target"], {name: options[name] for name in SHOWN_OPTIONS})
     setting = build_setting(images, data, options, engine)
+    if target is not None:
+        setting = replace(setting, fingerprints={**setting.fingerprints, "target": target().train.fingerprint})
     taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
     measuring = MetricsSpec(
-        images=setting.source,
+        setting=setting,
         target=target,
-        fingerprints=dict(setting.fingerprints) | ({} if target is None else {"target": target().train.fingerprint}),
-        place=setting.place,
         metrics=tuple(wanted),
         options=chosen,
         taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
-        how=setting.how,
         source=options["source"],
         describe=build_metrics_document,
     )
@@ -310,9 +306,14 @@ def _of_encoders(
     failed: list[Record] = []
     if engine.is_used:
         resources = engine.resources(options["device"])
-        asked = describe_metrics_run(measuring, ids, data, resources=resources, command=rebuild_command(images))
+        command = rebuild_command(images)
+        asked = build_run_spec(
+            setting, ids, data, (), resources=resources, verb="metric", command=command, more=measuring.asked
+        )
         with open_recorded_run(engine, asked, options["device"]) as (workers, journal):
-            done = measure_many_metrics(measuring, ids, workers, journal, ProgressBar("encoders"), resources=resources)
+            done = measure_many_metrics(
+                measuring, ids, data, workers, journal, ProgressBar("encoders"), resources=resources
+            )
         for one in done.measured:
             add(one.document, lambda rows=one.rows: rows)  # type: ignore[misc]
         report_many(done, found, engine, as_json=as_json, key="encoders")

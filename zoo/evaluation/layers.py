@@ -31,15 +31,9 @@ from ..encoders.intermediate_features import (
 from ..encoders.sizes import derive_sized_card
 from ..errors import DataError, QueryError
 from ..features import Features
-from ..features.computing import (
-    FeatureColumns,
-    choose_device,
-    featurise_parts,
-    get_autocast_dtype,
-    get_number_type,
-    join_features,
-)
-from ..features.work_items import FeaturisingOptions
+from ..features.computing import choose_device, get_autocast_dtype, get_number_type
+from ..features.featurising import Part, featurise_parts, joined
+from ..features.work_items import Featurising
 from ..optional import require_extra
 from ..progress import Progress
 from ..storage import resolve_place
@@ -199,7 +193,7 @@ def measure_layers(
     protocol: str = PROBE,
     seed: int = 0,
     root: Path | None = None,
-    how: FeaturisingOptions | None = None,
+    how: Featurising | None = None,
     progress: Callable[[str], Progress] | None = None,
     tell: Tell | None = None,
 ) -> LayersReport:
@@ -248,7 +242,7 @@ def measure_layers(
     for what, number, least in (("n_train", n_train, 2), ("n_test", n_test, 1), ("n_probed", n_probed, 0)):
         if number < least:
             raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
-    chosen_how = how or FeaturisingOptions()
+    chosen_how = how or Featurising()
     taps = list_feature_variants(card, blocks=blocks)
     cards, notes = build_sized_cards(card, resolutions)
     if len(taps) * len(cards) == 1:
@@ -425,7 +419,7 @@ def _featurised(
     taps: Sequence[FeatureVariant],
     parts: dict[str, ImageSet],
     root: Path,
-    how: FeaturisingOptions,
+    how: Featurising,
     progress: Callable[[str], Progress] | None,
     say: Tell,
 ) -> tuple[dict[str, dict[str, Features]], dict[int | None, TruncationCost], str]:
@@ -440,7 +434,7 @@ def _featurised(
     found = {}
     for part, images in parts.items():
         places = [
-            FeatureColumns(
+            Part(
                 name=tap.name,
                 representation=tap.name.partition(MARK)[2] or "card",
                 columns=wide.columns[tap.name],
@@ -455,7 +449,7 @@ def _featurised(
             preprocess,
             images,
             places,
-            **asdict(how),
+            how=how,
             progress=None if progress is None else progress(f"{part}, {px} px"),
         )
     device = choose_device(encoder, how.device)
@@ -467,7 +461,7 @@ def _featurised(
 def _of_tap(of_px: dict[str, dict[str, Features]], tap: FeatureVariant, part: str) -> Features:
     if not tap.of:
         return of_px[part][tap.name]
-    return join_features(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
+    return joined(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
 
 
 def _measured(
@@ -517,7 +511,7 @@ def _probed(
     one: _VariantErrors,
     of_px: dict[str, dict[str, Features]],
     root: Path,
-    how: FeaturisingOptions,
+    how: Featurising,
     *,
     protocol: str,
     seed: int,

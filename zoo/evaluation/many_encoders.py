@@ -1,4 +1,4 @@
-"""Measuring many encoders on workers: each as soon as its features are complete.
+"""Measuring many encoders on workers: by probes, each as soon as its features are complete, or by metrics.
 
 A worker writes the rows below the place of the features, whole and once: ``ENCODER/rows/HASH.csv`` with its provenance
 and a JSON document. The hash is of the hashes of the features' shards and the request, so that a run that was stopped
@@ -22,20 +22,14 @@ from ..cards.catalogue import load_catalogue
 from ..datasets import ImageData, ImageSet
 from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError
-from ..execution.executor import Executor, Failure, PartExecutor, Resources, WorkResult, collect_versions
-from ..execution.journal import Journal, RunSpec, format_current_time
-from ..features import Features, load_features
-from ..features.computing import select_row_hashes
-from ..features.origin import CODE_NUMBER, get_code_version
+from ..execution.executor import Executor, Failure, Resources, WorkResult, share_of
+from ..execution.journal import Journal
+from ..features import Features
+from ..features.filling import load_features_of
+from ..features.origin import get_code_version
 from ..features.running import FollowUpTask, RunReport, run_features
 from ..features.store import FeatureIndex, read_index
-from ..features.work_items import (
-    FeatureRunSettings,
-    FeaturisingOptions,
-    format_path_part,
-    get_features_location,
-    open_image_source,
-)
+from ..features.work_items import FeatureRunSettings, format_path_part, get_features_location, open_image_source
 from ..optional import require_extra
 from ..progress import Progress
 from ..results.recording import build_result_files, get_provenance_path, read_measured_file
@@ -93,6 +87,109 @@ class MeasurementSpec:
         found: dict[str, Any] = json.loads(json.dumps(asked, default=repr))
         return found
 
+    def key(self, name: str, data: ImageData) -> str:
+        """Hash of everything that the rows follow from, but for rounding; DataError if features are not complete."""
+        indexes = _indexes(self, name, data)
+        kind = _kind(self.request, indexes["train"])
+        asked = self.asked | {"probe": kind, "protocol": self.request.protocol or LINEAR_PROTOCOLS}
+        features = {what: [one.digest for one in index.shards] for what, index in indexes.items()}
+        groups = [None if one.groups is None else _hash(one.groups.tobytes()) for one in (data.train, data.val)]
+        return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
+
+    def measure(self, name: str, data: ImageData) -> tuple[Rows, Mapping[str, Any]]:
+        """Rows of an encoder by its features, and what is kept beside them."""
+        train, test = (_features(self.setting, name, data, part) for part in PARTS)
+        cache = get_runs_folder(_root(self.setting), name)  # probes are cached where the worker is
+        found: Evaluation | TagEvaluation | RegressionEvaluation
+        if data.train.target:
+            found = evaluate_numbers(train, test, self.request, cache=cache)
+            rows = make_number_rows(found, source=self.source, day=self.day)
+        elif data.train.tags:
+            found = evaluate_tags(train, test, self.request, cache=cache)
+            rows = make_tag_rows(found, source=self.source, day=self.day)
+        else:
+            request = self.request
+            if self.twin is not None:
+                request = replace(request, supervised=_features(self.setting, self.twin, data, "train"))
+            found = evaluate(train, test, request, card=load_catalogue()[name], cache=cache)
+            rows = make_evaluation_rows(found, source=self.source, day=self.day)
+        return rows, {} if self.describe is None else self.describe(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSpec:
+    """What a worker needs to know to compute metrics of an encoder; small, picklable, the same for all of a run."""
+
+    setting: FeatureRunSettings  # of the features; its fingerprints are also that of "target"
+    metrics: tuple[str, ...]
+    target: Callable[[], ImageData] | None = None  # opens the data set to transfer to
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by metric
+    taken: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # part, n_images, n, q, seed, recipe of ``compute_metric_inputs``
+    source: str = SOURCE
+    day: date | None = None
+    describe: Callable[[MetricInputs, Sequence[MetricResult]], Mapping[str, Any]] | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is to be measured, as JSON values."""
+        return {
+            "images": dict(self.setting.fingerprints),
+            "metrics": list(self.metrics),
+            "options": {name: dict(one) for name, one in self.options.items()},
+            "taken": dict(self.taken),
+            "source": self.source,
+        }
+
+    def key(self, name: str, data: ImageData) -> str:
+        """Hash of everything that the rows follow from, but for rounding."""
+        how = [self.setting.how.precision, self.setting.how.skip_corrupt, get_code_version()]
+        asked = [sorted(self.metrics), self.options, self.taken, self.source, how]
+        facts = [_FORMAT, asked, self.setting.fingerprints, repr(load_catalogue()[name])]
+        return _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
+
+    def measure(self, name: str, data: ImageData) -> tuple[Rows, Mapping[str, Any]]:
+        """Rows of an encoder, and what is kept beside them."""
+        inputs, found = compute_encoder_metrics(self, name)
+        rows = make_metric_rows(found, inputs, source=self.source, day=self.day)
+        return rows, {} if self.describe is None else self.describe(inputs, found)
+
+
+def compute_encoder_metrics(
+    measuring: MetricsSpec,
+    name: str,
+    *,
+    progress: Callable[[str], Progress] | None = None,
+    tell: Tell | None = None,
+) -> tuple[MetricInputs, list[MetricResult]]:
+    """Metrics of an encoder, with what they were computed from, in this process.
+
+    The features are kept below the place, or, where that is an address, in the cache of this machine: views are made
+    by the augmentations of one encoder's training, so that nobody else could use them.
+    """
+    setting, target = measuring.setting, None
+    data = _opened(setting)
+    if measuring.target is not None:
+        target = open_image_source(measuring.target)
+        _require_same(target.train, setting.fingerprints.get("target"))
+    inputs = compute_metric_inputs(
+        name,
+        data,
+        {find_feature_metric(one).needs for one in measuring.metrics},
+        target=target,
+        root=_root(setting),
+        how=setting.how,
+        progress=progress,
+        **measuring.taken,
+    )
+    found = []
+    for one in measure(measuring.metrics, inputs, seed=measuring.taken.get("seed", 0), options=measuring.options):
+        if tell is not None:
+            tell(f"{one.metric.title}, {one.seconds_computing:.1f} s")
+        found.append(one)
+    return inputs, found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEncoder:
@@ -103,43 +200,27 @@ class MeasuredEncoder:
     document: dict[str, Any]  # what ``describe`` gave; {} without it
 
 
-def measure_one(measuring: MeasurementSpec, name: str) -> bytes:
-    """Measures an encoder by its features and writes the rows, unless they are there; returns the hash in their name.
+def measure_one(measuring: MeasurementSpec | MetricsSpec, name: str) -> bytes:
+    """Measures an encoder and writes the rows, unless they are there; returns the hash in their name.
 
-    DataError if its features, or those of its twin, are not complete.
+    DataError if features that it takes, or those of its twin, are not complete.
     """
-    setting = measuring.setting
-    data = _opened(setting.source, setting.fingerprints)
-    indexes = _indexes(measuring, name, data)
-    at, key = _rows_place(setting, name), _key(measuring, data, indexes)
+    data = _opened(measuring.setting)
+    at, key = _rows_place(measuring.setting, name), measuring.key(name, data)
     if at.size(f"{key}.csv") is None:
-        train, test = (_features(setting, name, data, part) for part in PARTS)
-        root = resolve_place(setting.place).folder or get_evaluations_folder()  # probes are cached where the worker is
-        cache = get_runs_folder(root, name)
-        found: Evaluation | TagEvaluation | RegressionEvaluation
-        if data.train.target:
-            found = evaluate_numbers(train, test, measuring.request, cache=cache)
-            rows = make_number_rows(found, source=measuring.source, day=measuring.day)
-        elif data.train.tags:
-            found = evaluate_tags(train, test, measuring.request, cache=cache)
-            rows = make_tag_rows(found, source=measuring.source, day=measuring.day)
-        else:
-            request = measuring.request
-            if measuring.twin is not None:
-                request = replace(request, supervised=_features(setting, measuring.twin, data, "train"))
-            found = evaluate(train, test, request, card=load_catalogue()[name], cache=cache)
-            rows = make_evaluation_rows(found, source=measuring.source, day=measuring.day)
-        write_measured(at, key, rows, {} if measuring.describe is None else measuring.describe(found))
+        write_measured(at, key, *measuring.measure(name, data))
     return key.encode()
 
 
-def find_measured_encoder(measuring: MeasurementSpec, name: str, data: ImageData) -> MeasuredEncoder | None:
+def find_measured_encoder(
+    measuring: MeasurementSpec | MetricsSpec, name: str, data: ImageData
+) -> MeasuredEncoder | None:
     """What a worker has measured of an encoder by this request; None if nobody has, or its features are not there."""
     try:
-        indexes = _indexes(measuring, name, data)
+        key = measuring.key(name, data)
     except DataError:
         return None
-    return read_measured(_rows_place(measuring.setting, name), _key(measuring, data, indexes), name)
+    return read_measured(_rows_place(measuring.setting, name), key, name)
 
 
 def write_measured(at: Location, key: str, rows: Rows, document: Mapping[str, Any]) -> None:
@@ -222,18 +303,54 @@ def evaluate_many(
     queue = _EncoderQueue(_with_memory(measuring, resources), names, data, executor, resources)
     report = run(names=names, parts=PARTS, progress=progress, on_complete=queue.complete, on_outcome=queue.ended)
     failed = {one.encoder: Failure(kind="DataError", text=one.sentence, is_final=False) for one in report.failures}
-    failed |= queue.failed
-    measured, still_open = [], []
-    for name in names:
-        if name in failed:
-            continue
-        found = find_measured_encoder(queue.measuring, name, data)
-        if found is None:
-            still_open.append(name)
-        else:
-            measured.append(found)
+    return _gathered(queue.measuring, names, data, failed | queue.failed, journal.run, report)
+
+
+def measure_many_metrics(
+    measuring: MetricsSpec,
+    names: Sequence[str],
+    data: ImageData,
+    executor: Executor,
+    journal: Journal,
+    progress: Progress,
+    *,
+    resources: Resources,
+) -> ManyEncodersReport:
+    """Metrics of some encoders on workers, one piece of work per encoder.
+
+    Parameters and result are those of :func:`evaluate_many`.
+    """
+    journal.planned(len(names))
+    progress.start("metrics", len(names), 0)
+    failed: dict[str, Failure] = {}
+    try:
+        with closing(executor.map_unordered(partial(measure_one, measuring), names, resources)) as outcomes:  # type: ignore[type-var]
+            for outcome in outcomes:
+                journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
+                progress.advance(1)
+                if outcome.failed:
+                    failed[outcome.work] = outcome.failures[-1]
+    finally:
+        progress.end()
+    return _gathered(measuring, names, data, failed, journal.run)
+
+
+def _gathered(
+    measuring: MeasurementSpec | MetricsSpec,
+    names: Sequence[str],
+    data: ImageData,
+    failed: dict[str, Failure],
+    run: str,
+    features: RunReport | None = None,
+) -> ManyEncodersReport:
+    """What became of all encoders, whoever measured them."""
+    found = {name: find_measured_encoder(measuring, name, data) for name in names if name not in failed}
     return ManyEncodersReport(
-        measured=measured, failed=failed, still_open=still_open, name=journal.run, features=report
+        measured=[one for one in found.values() if one is not None],
+        failed=failed,
+        still_open=[name for name, one in found.items() if one is None],
+        name=run,
+        features=features,
     )
 
 
@@ -264,23 +381,21 @@ class _EncoderQueue:
     ) -> None:
         self.measuring, self.failed = measuring, dict[str, Failure]()
         self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
-        workers = executor.executor if isinstance(executor, PartExecutor) else executor
+        workers, own = share_of(executor, names)
         n_machines = getattr(workers, "n_nodes", 1)  # of a cluster
         if resources.n_gpus:
             n_machines = max(1, int(executor.n_workers * resources.n_gpus))
         memory = measuring.request.memory_bytes
         self._room = None if memory is None else int(_SHARE_OF_MEMORY * memory) * n_machines
-        self._of_others: set[str] = set()
-        if isinstance(executor, PartExecutor):  # of what was complete before, each part has its own
-            complete = [name for name in names if self._there(name) is not None]
-            self._of_others = {name for name in complete if names.index(name) % executor.n != executor.k - 1}
+        # of what was complete before, each part of the work has its own
+        self._of_others = {name for name in names if name not in own and self._there(name) is not None}
 
     def complete(self, name: str) -> list[FollowUpTask]:
         """What is to be done once the features of an encoder are complete."""
         indexes = self._there(name)
         if indexes is None or name in self._of_others:
             return []
-        key = _key(self.measuring, self._data, indexes)
+        key = self.measuring.key(name, self._data)
         if _rows_place(self.measuring.setting, name).size(f"{key}.csv") is not None:
             return []
         self._waiting.append((name, self._bytes(indexes["train"])))
@@ -320,11 +435,16 @@ class _EncoderQueue:
         return 0
 
 
-def _opened(source: Callable[[], ImageData], fingerprints: Mapping[str, str]) -> ImageData:
-    data = open_image_source(source)
+def _opened(setting: FeatureRunSettings) -> ImageData:
+    data = open_image_source(setting.source)
     for part in PARTS:
-        _require_same(getattr(data, part), fingerprints.get(part))
+        _require_same(getattr(data, part), setting.fingerprints.get(part))
     return data
+
+
+def _root(setting: FeatureRunSettings) -> Path:
+    """Where a worker keeps what only itself can use: the place, or in the cache if that is an address."""
+    return resolve_place(setting.place).folder or get_evaluations_folder()
 
 
 def _require_same(images: ImageSet, fingerprint: str | None) -> None:
@@ -337,11 +457,7 @@ def _require_same(images: ImageSet, fingerprint: str | None) -> None:
 
 def _features(setting: FeatureRunSettings, name: str, data: ImageData, part: str) -> Features:
     """Features of a part as :func:`zoo.features.featurise` returns them: with what is known of the images here."""
-    images: ImageSet = getattr(data, part)
-    features = load_features(_place(setting, name, data, part))
-    contents = features.contents if images.contents is None else select_row_hashes(images.contents, features.skipped)
-    groups = select_row_hashes(images.groups, features.skipped)
-    return replace(features, contents=contents, groups=groups, tags=images.tags, target=images.target)
+    return load_features_of(_place(setting, name, data, part), getattr(data, part))
 
 
 def _rows_place(setting: FeatureRunSettings, name: str) -> Location:
@@ -373,15 +489,6 @@ def _indexes(measuring: MeasurementSpec, name: str, data: ImageData) -> dict[str
     return found
 
 
-def _key(measuring: MeasurementSpec, data: ImageData, indexes: Mapping[str, FeatureIndex]) -> str:
-    """Hash of everything that the rows follow from, but for rounding."""
-    kind = _kind(measuring.request, indexes["train"])
-    asked = measuring.asked | {"probe": kind, "protocol": measuring.request.protocol or LINEAR_PROTOCOLS}
-    features = {what: [one.digest for one in index.shards] for what, index in indexes.items()}
-    groups = [None if one.groups is None else _hash(one.groups.tobytes()) for one in (data.train, data.val)]
-    return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
-
-
 def _kind(request: Request, index: FeatureIndex) -> str:
     """The kind of the linear probe as far as it is known here: "auto" where it goes by the GPU of the worker."""
     if request.protocol is not None:
@@ -394,148 +501,3 @@ def _kind(request: Request, index: FeatureIndex) -> str:
 
 def _hash(content: bytes) -> str:
     return blake2b(content, digest_size=12).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsSpec:
-    """What a worker needs to know to compute metrics of an encoder; small, picklable, the same for all of a run."""
-
-    images: Callable[[], ImageData]  # opens the images, once in a process
-    fingerprints: Mapping[str, str]  # of "train", "val" and "target"; a worker that sees other images refuses
-    place: str  # folder or address of all evaluations
-    metrics: tuple[str, ...]
-    target: Callable[[], ImageData] | None = None  # opens the data set to transfer to
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by metric
-    taken: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # part, n_images, n, q, seed, recipe of ``compute_metric_inputs``
-    how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
-    source: str = SOURCE
-    day: date | None = None
-    describe: Callable[[MetricInputs, Sequence[MetricResult]], Mapping[str, Any]] | None = None
-
-
-def compute_encoder_metrics(
-    measuring: MetricsSpec,
-    name: str,
-    *,
-    progress: Callable[[str], Progress] | None = None,
-    tell: Tell | None = None,
-) -> tuple[MetricInputs, list[MetricResult]]:
-    """Metrics of an encoder, with what they were computed from, in this process.
-
-    The features are kept below the place, or, where that is an address, in the cache of this machine: views are made
-    by the augmentations of one encoder's training, so that nobody else could use them.
-    """
-    data, target = _opened(measuring.images, measuring.fingerprints), None
-    if measuring.target is not None:
-        target = open_image_source(measuring.target)
-        _require_same(target.train, measuring.fingerprints.get("target"))
-    seed = measuring.taken.get("seed", 0)
-    inputs = compute_metric_inputs(
-        name,
-        data,
-        {find_feature_metric(one).needs for one in measuring.metrics},
-        target=target,
-        root=resolve_place(measuring.place).folder or get_evaluations_folder(),
-        how=measuring.how,
-        progress=progress,
-        **measuring.taken,
-    )
-    found = []
-    for one in measure(measuring.metrics, inputs, seed=seed, options=measuring.options):
-        if tell is not None:
-            tell(f"{one.metric.title}, {one.seconds_computing:.1f} s")
-        found.append(one)
-    return inputs, found
-
-
-def measure_metrics(measuring: MetricsSpec, name: str) -> bytes:
-    """Computes metrics of an encoder and writes the rows, unless they are there; returns the hash in their name."""
-    at, key = _metrics_at(measuring, name)
-    if at.size(f"{key}.csv") is None:
-        inputs, found = compute_encoder_metrics(measuring, name)
-        rows = make_metric_rows(found, inputs, source=measuring.source, day=measuring.day)
-        write_measured(at, key, rows, {} if measuring.describe is None else measuring.describe(inputs, found))
-    return key.encode()
-
-
-def find_measured_metrics(measuring: MetricsSpec, name: str) -> MeasuredEncoder | None:
-    """What a worker has computed of an encoder by this request; None if nobody has."""
-    return read_measured(*_metrics_at(measuring, name), name)
-
-
-def describe_metrics_run(
-    measuring: MetricsSpec,
-    names: Sequence[str],
-    data: ImageData,
-    *,
-    resources: Resources,
-    command: Sequence[str] = (),
-) -> RunSpec:
-    """What is asked for, as a journal begins with it; ``command`` as in :func:`zoo.features.running.build_run_spec`."""
-    how = measuring.how
-    settings = {
-        "encoders": sorted(names),
-        "dataset": data.name,
-        "images": dict(measuring.fingerprints),
-        "metrics": list(measuring.metrics),
-        "options": {name: dict(one) for name, one in measuring.options.items()},
-        "taken": dict(measuring.taken),
-        "source": measuring.source,
-        "precision": how.precision,
-        "device": how.device,
-        "skip_corrupt": how.skip_corrupt,
-        "batch_size": how.batch_size,
-        "n_threads": resources.n_cpus,
-    }
-    return RunSpec(
-        verb="metric",
-        command=tuple(command),
-        settings=settings,
-        versions=collect_versions(code=CODE_NUMBER),
-        started=format_current_time(),
-    )
-
-
-def measure_many_metrics(
-    measuring: MetricsSpec,
-    names: Sequence[str],
-    executor: Executor,
-    journal: Journal,
-    progress: Progress,
-    *,
-    resources: Resources,
-) -> ManyEncodersReport:
-    """Metrics of some encoders on workers, one piece of work an encoder.
-
-    Parameters and result are those of :func:`evaluate_many`.
-    """
-    journal.planned(len(names))
-    progress.start("metrics", len(names), 0)
-    failed: dict[str, Failure] = {}
-    try:
-        with closing(executor.map_unordered(partial(measure_metrics, measuring), names, resources)) as outcomes:  # type: ignore[type-var]
-            for outcome in outcomes:
-                journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
-                progress.advance(1)
-                if outcome.failed:
-                    failed[outcome.work] = outcome.failures[-1]
-    finally:
-        progress.end()
-    found = {name: find_measured_metrics(measuring, name) for name in names if name not in failed}
-    return ManyEncodersReport(
-        measured=[one for one in found.values() if one is not None],
-        failed=failed,
-        still_open=[name for name, one in found.items() if one is None],
-        name=journal.run,
-    )
-
-
-def _metrics_at(measuring: MetricsSpec, name: str) -> tuple[Location, str]:
-    """Where the rows of an encoder are, and the hash of everything that they follow from, but for rounding."""
-    how = [measuring.how.precision, measuring.how.skip_corrupt, get_code_version()]
-    asked = [sorted(measuring.metrics), measuring.options, measuring.taken, measuring.source, how]
-    facts = [_FORMAT, asked, measuring.fingerprints, repr(load_catalogue()[name])]
-    key = _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
-    return resolve_place(measuring.place).below(format_path_part(name)).below("rows"), key

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
-    from .executor import WAIT as WAIT
     from .executor import Executor as Executor
     from .executor import Resources as Resources
     from .executor import WorkResult as WorkResult
     from .opening_executors import open_executor as open_executor
 else:
     __getattr__, __dir__, __all__ = make_lazy_exports(
-        __name__, {"executor": ["WAIT", "Executor", "WorkResult", "Resources"], "opening_executors": ["open_executor"]}
+        __name__, {"executor": ["Executor", "WorkResult", "Resources"], "opening_executors": ["open_executor"]}
     )

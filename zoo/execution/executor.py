@@ -10,21 +10,22 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from .. import errors
 from ..errors import (
     BuildError,
     DataError,
     MissingExtra,
+    OtherFeatures,
     QueryError,
     StoreError,
     WeightsRefused,
@@ -42,7 +43,7 @@ N_TRIES = 4
 DIED = "WorkerDied"
 """Kind of the failure of a piece whose worker died."""
 
-NOT_TRIED_AGAIN = (QueryError, MissingExtra, WeightsUnavailable, WeightsRefused)
+NOT_TRIED_AGAIN = (QueryError, OtherFeatures, MissingExtra, WeightsUnavailable, WeightsRefused)
 """Errors that another worker would meet too."""
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -58,16 +59,6 @@ _OF_A_SENTENCE: tuple[type[ZooError], ...] = (
 )
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow", "numpy")  # that may change numbers
 ABSENT = "not installed"
-
-
-class WaitSignal(Enum):
-    """Says that there is no work before another outcome."""
-
-    WAIT = "wait"
-
-
-WAIT = WaitSignal.WAIT
-"""What an iterator of work yields when its next piece depends on an outcome that is not there yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +115,14 @@ class Executor(Protocol):
         """Pieces that run at once, at most."""
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+        self, function: Callable[[W], R], work: Iterable[W], resources: Resources
     ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of all pieces of work, in the order in which they end.
 
         Function and work must be picklable, and a value is small and not None: what is large goes to storage. ``work``
-        is asked for its next piece when a worker is free; it may yield :data:`WAIT`, and is then asked again after the
-        next outcome, for which some piece must be under way. A piece that fails, or whose worker dies, is tried again
-        on another worker, :data:`N_TRIES` times in all. When the iterator is closed, no work is left running.
+        is asked for its next piece when a worker is free, and again after every outcome, also when it had no more: so
+        work may follow from outcomes. A piece that fails, or whose worker dies, is tried again on another worker,
+        :data:`N_TRIES` times in all. When the iterator is closed, no work is left running.
         """
 
     def close(self) -> None:
@@ -168,7 +159,7 @@ class Pool:
         self._is_running = False
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+        self, function: Callable[[W], R], work: Iterable[W], resources: Resources
     ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of all pieces of work, in the order in which they end; see :class:`Executor`."""
         if self._is_running:
@@ -178,7 +169,6 @@ class Pool:
 
     def _outcomes(self, work: Iterator[Any]) -> Iterator[WorkResult[Any, Any]]:
         again: list[PendingWork] = []
-        is_over = False
         self._is_running = True
         try:
             while True:
@@ -187,17 +177,14 @@ class Pool:
                     if worker := self._free_for(piece):
                         again.remove(piece)
                         self._give(worker, piece)
-                waits = False
-                while not (is_over or waits) and (worker := self._free_for(None)):
+                is_over = False
+                while not is_over and (worker := self._free_for(None)):
                     one = next(work, None)
-                    is_over, waits = one is None, one is WAIT
-                    if not (is_over or waits):
+                    is_over = one is None
+                    if not is_over:
                         self._give(worker, PendingWork(one))
-                if not again and not any(worker.piece for worker in self.workers):
-                    if is_over:
-                        return
-                    if waits:
-                        raise RuntimeError("the work waits for an outcome while none is under way")
+                if is_over and not again and not any(worker.piece for worker in self.workers):
+                    return
                 for worker, value, failure, seconds in self._ended():
                     ended, worker.piece = worker.piece, None
                     assert ended is not None
@@ -291,25 +278,21 @@ class PartExecutor:
         return self.executor.n_workers
 
     def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W | Literal[WaitSignal.WAIT]], resources: Resources
+        self, function: Callable[[W], R], work: Iterable[W], resources: Resources
     ) -> Iterator[WorkResult[W, R]]:
         """Outcomes of the pieces of this part; see :class:`Executor`."""
-        return self.executor.map_unordered(function, self.share(work), resources)
-
-    def share(self, work: Iterable[W | Literal[WaitSignal.WAIT]]) -> Iterator[W | Literal[WaitSignal.WAIT]]:
-        """The pieces of this part; :data:`WAIT` passes."""
-        number = 0
-        for piece in work:
-            if piece is WAIT:
-                yield WAIT
-                continue
-            if number % self.n == self.k - 1:
-                yield piece
-            number += 1
+        return self.executor.map_unordered(function, islice(work, self.k - 1, None, self.n), resources)
 
     def close(self) -> None:
         """Ends the workers."""
         self.executor.close()
+
+
+def share_of(executor: Executor, pieces: Sequence[W]) -> tuple[Executor, Sequence[W]]:
+    """The workers of an executor, and which of some pieces are its own: those of its part, if it is one."""
+    if isinstance(executor, PartExecutor):
+        return executor.executor, pieces[executor.k - 1 :: executor.n]
+    return executor, pieces
 
 
 def parse_part(text: str) -> tuple[int, int]:

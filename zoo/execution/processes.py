@@ -1,4 +1,4 @@
-"""Work on processes of this machine: a pool of one process for each worker, so that one that dies costs its own piece.
+"""Work on processes of this machine, each with a pipe of its own, so that one that dies costs its own piece.
 
 Processes are spawned, as a fork would inherit the threads of libraries in whatever state they are. They begin when
 there is work for them, keep the function and whatever it caches from piece to piece, and end with this process,
@@ -15,12 +15,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
+from multiprocessing.util import Finalize
 from time import monotonic
 from typing import Any
 
@@ -29,7 +28,7 @@ from .executor import DIED, THREADS, Ended, Failure, PendingWork, Pool, Resource
 
 _SPAWN: Any = multiprocessing.get_context("spawn")
 _LOOK_S = 0.1  # between two looks at what processes say
-_PATIENCE_S = 20.0  # until a process that is to be ended has begun
+_READY, _TOLD, _DONE = "ready", "told", "done"  # kinds of what processes say
 
 Listen = Callable[[Any], None]
 _LISTEN: ContextVar[Listen | None] = ContextVar("listen", default=None)
@@ -90,7 +89,7 @@ class Processes(Pool):
 
     def _begin(self, worker: Worker, piece: PendingWork) -> None:
         if isinstance(worker, _Process):
-            worker.begin(self._function, _pickled(piece.work), self._n_cpus)
+            worker.begin((self._function, _pickled(piece.work), self._n_cpus))
 
     def _ended(self) -> Iterator[Ended]:
         if self._here.piece is not None:
@@ -102,33 +101,30 @@ class Processes(Pool):
                 _LISTEN.reset(token)
             yield self._here, *done
             return
-        running = (worker for worker in self.workers if isinstance(worker, _Process) and worker.piece)
-        busy = {worker.future: worker for worker in running if worker.future is not None}
-        ended, _ = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-        for worker in busy.values():
-            for message in worker.messages():
-                if self.listen is not None:
-                    self.listen(message)
-            self._has_begun = self._has_begun or worker.pid > 0
-        for future in ended:
-            worker = busy[future]
-            seconds = monotonic() - worker.began
+        busy = {one.pipe: one for one in self.workers if isinstance(one, _Process) and one.piece and one.pipe}
+        for pipe in wait(list(busy), timeout=_LOOK_S):
+            worker = busy[pipe]
             try:
-                yield worker, *future.result()
-            except (BrokenProcessPool, CancelledError):
-                if not self._has_begun:
-                    raise StoreError(
-                        "A process could not begin its work; what it wrote to the terminal says why. A script that "
-                        'asks for processes puts its work below if __name__ == "__main__".'
-                    ) from None
-                text = (
-                    f"The process {worker.name} was killed or crashed {seconds:.1f} s after it began, perhaps for want "
-                    "of memory."
-                )
-                worker.end()
-                yield worker, None, Failure(kind=DIED, text=text, is_final=False), seconds
-            except Exception as error:  # a value that cannot be pickled
-                yield worker, None, Failure.of(error), seconds
+                kind, said = worker.heard()
+            except (EOFError, OSError):
+                yield worker, None, self._death(worker), monotonic() - worker.began
+                continue
+            self._has_begun = True
+            if kind == _TOLD and self.listen is not None:
+                self.listen(said)
+            if kind == _DONE:
+                yield worker, *pickle.loads(said)
+
+    def _death(self, worker: _Process) -> Failure:
+        seconds = monotonic() - worker.began
+        worker.end()
+        if not self._has_begun:
+            raise StoreError(
+                "A process could not begin its work; what it wrote to the terminal says why. A script that "
+                'asks for processes puts its work below if __name__ == "__main__".'
+            )
+        text = f"The process {worker.name} was killed or crashed {seconds:.1f} s after it began, perhaps for want of "
+        return Failure(kind=DIED, text=f"{text}memory.", is_final=False)
 
     def _end(self, worker: Worker) -> None:
         worker.piece = None
@@ -137,49 +133,48 @@ class Processes(Pool):
 
 
 class _Process(Worker):
-    """A pool of one process, which is replaced by another when it dies."""
+    """A process, which is replaced by another when it dies."""
 
     def __init__(self, number: int, environment: Mapping[str, str]) -> None:
         self.place = number
-        self.future: Future[Any] | None = None
-        self.pid = 0  # of a process that is there
+        self.pipe: Any = None  # to a process that is there
         self._environment = environment
-        self._pool: ProcessPoolExecutor | None = None
-        self._heard: Connection | None = None
+        self._process: Any = None
+        self._job: Any = None  # of a process that is not ready yet
 
-    def begin(self, function: bytes, work: bytes, n_cpus: int) -> None:
+    def begin(self, job: tuple[bytes, bytes, int]) -> None:
+        """Gives it function, work and threads: at once, or when it is ready."""
+        if self._process is not None and not self._process.is_alive():
+            self.end()
+        if self._process is not None:
+            with suppress(OSError):  # of one that has died, which is found when it is listened to
+                self.pipe.send(job)
+            return
+        self._job = job
         with _uninterrupted():  # a process that is started meanwhile never gets an interrupt
-            if self._pool is None:
-                self._heard, theirs = _SPAWN.Pipe(duplex=False)
-                self._pool = ProcessPoolExecutor(
-                    1, mp_context=_SPAWN, initializer=_start, initargs=(theirs, self._environment)
-                )
-            self.future = self._pool.submit(_do, function, work, n_cpus)
+            self.pipe, theirs = _SPAWN.Pipe()
+            self._process = _SPAWN.Process(target=_serve, args=(theirs, self._environment))
+            self._process.start()
+        theirs.close()  # so that the end of the process is that of the pipe
+        self.name = format_worker_name(self._process.pid)
+        self._ending = Finalize(None, self._process.kill, exitpriority=1)  # before this process waits for it
 
-    def messages(self) -> Iterator[Any]:
-        """What the process has told; the first thing is its id."""
-        with suppress(EOFError, OSError):
-            while self._heard is not None and self._heard.poll():
-                said = self._heard.recv()
-                if self.pid:
-                    yield said
-                else:
-                    self.pid, self.name = said, format_worker_name(said)
+    def heard(self) -> tuple[str, Any]:
+        """What it says next; EOFError or OSError if it has died."""
+        kind, said = self.pipe.recv()
+        if kind == _READY:
+            self.pipe.send(self._job)
+        return kind, said
 
     def end(self) -> None:
-        if self._pool is None:
+        """Kills it, if it is there."""
+        if self._process is None:
             return
-        if not self.pid and self.future is not None and not self.future.done() and self._heard is not None:
-            self._heard.poll(_PATIENCE_S)  # until it has told its id
-        for _ in self.messages():
-            pass
-        if self.pid:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._heard is not None:
-            self._heard.close()
-        self._pool, self._heard, self.pid = None, None, 0
+        self._ending()
+        self._process.join()
+        self._process.close()
+        self.pipe.close()
+        self._process = self.pipe = None
 
 
 def format_worker_name(pid: int | None = None) -> str:
@@ -225,19 +220,26 @@ def _threads(n_cpus: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _start(pipe: Connection, environment: Mapping[str, str]) -> None:
-    """What a process does first."""
+def _serve(pipe: Connection, environment: Mapping[str, str]) -> None:
+    """What a process does: one piece of work after the other."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)
-    pipe.send(os.getpid())
-    _LISTEN.set(pipe.send)
+    _LISTEN.set(lambda message: pipe.send((_TOLD, message)))
+    with suppress(EOFError, ConnectionError):  # of a process that has ended
+        pipe.send((_READY, None))
+        while True:
+            pipe.send((_DONE, _done(*pipe.recv())))
 
 
-def _do(function: bytes, work: bytes, n_cpus: int) -> tuple[Any, Failure | None, float]:
-    """What a process does with a piece of work."""
+def _done(function: bytes, work: bytes, n_cpus: int) -> bytes:
+    """Value, failure and seconds of a try of a piece of work."""
     os.environ.update(dict.fromkeys(THREADS, str(n_cpus)))  # for what is imported from here on
     with _threads(n_cpus):
-        return try_work(lambda pickled: unpickle_function(function)(pickle.loads(pickled)), work)
+        value, failure, seconds = try_work(lambda pickled: unpickle_function(function)(pickle.loads(pickled)), work)
+    try:
+        return pickle.dumps((value, failure, seconds))
+    except Exception as error:  # a value that cannot be pickled
+        return pickle.dumps((None, Failure.of(error), seconds))
 
 
 @lru_cache(maxsize=1)

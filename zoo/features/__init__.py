@@ -13,9 +13,9 @@ from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
     from ..evaluation.retrieval import nearest as nearest
-    from .computing import featurise as featurise
     from .exporting import export_features as export_features
     from .exporting import extract_features as extract_features
+    from .featurising import featurise as featurise
     from .origin import Origin as Origin
     from .origin import get_code_version as get_code_version
     from .origin import require_comparable as require_comparable
@@ -29,7 +29,7 @@ else:
         __name__,
         {
             ".evaluation.retrieval": ["nearest"],  # on first use: this package needs nothing of what uses it
-            "computing": ["featurise"],
+            "featurising": ["featurise"],
             "exporting": ["export_features", "extract_features"],
             "origin": ["Origin", "get_code_version", "require_comparable"],
             "shards": ["Rows", "Skipped"],

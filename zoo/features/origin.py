@@ -30,6 +30,8 @@ _NAMED = {  # facts in the words of messages
     "precision": "precision",
     "code_version": "featurising code",
 }
+FACTS = tuple(_NAMED)
+"""Names of the facts that decide whether two sets of features are of one origin."""
 _OF_ENCODER = ("encoder", "weights_hash", "preprocess_hash", "representation", "precision", "code_version")
 
 
@@ -71,7 +73,7 @@ def get_code_version() -> str:
     return f"zoo {__version__}, featurising {CODE_NUMBER}"
 
 
-def describe_origin_differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_NAMED)) -> list[str]:
+def describe_origin_differences(one: Origin, other: Origin, *, among: tuple[str, ...] = FACTS) -> list[str]:
     """The facts in which two origins differ, in words; hashes by their beginnings."""
     different = []
     for name in among:

@@ -6,22 +6,20 @@ that a process that died here is gone on from by any other, with other workers o
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from ..datasets import ImageData, ImageSet
-from ..errors import QueryError, StoreError, ZooError
-from ..execution.executor import DIED, WAIT, Executor, PartExecutor, Resources, WaitSignal, WorkResult, collect_versions
+from ..errors import StoreError, ZooError
+from ..execution.executor import DIED, Executor, PartExecutor, Resources, WorkResult, collect_versions, share_of
 from ..execution.journal import Journal, RunSpec, format_current_time
 from ..progress import Progress
 from .origin import CODE_NUMBER
-from .store import HOW, INDEX, RUN, make_damage_error, read_index
+from .store import read_index
 from .work_items import (
     FeatureItem,
     FeatureItemResult,
@@ -159,16 +157,12 @@ def run_features(
     StoreError
         If the run was begun with other versions of what may change numbers, and there is work left.
     """
-    require_one_setting(setting, names, data, parts, resources)
-    share = None
-    if isinstance(executor, PartExecutor):
-        share, executor = (executor.k, executor.n), executor.executor
-    items = make_items(setting, names, data, parts, everything=share is not None)
-    if share is not None:
-        items = items[share[0] - 1 :: share[1]]
+    setting = replace(setting, n_threads=resources.n_cpus)
+    is_part = isinstance(executor, PartExecutor)
+    executor, items = share_of(executor, make_items(setting, names, data, parts, everything=is_part))
     if items and journal.refusal:
         raise StoreError(journal.refusal)
-    run = _RunState(setting, names, data, parts, items, journal, progress, is_part=share is not None)
+    run = _RunState(setting, names, data, parts, items, journal, progress, is_part=is_part)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)
 
@@ -211,7 +205,7 @@ def build_run_spec(
         "device": how.device,
         "skip_corrupt": how.skip_corrupt,
         "shard_size": setting.shard_size,
-        **_moving(setting, resources),
+        **replace(setting, n_threads=resources.n_cpus).way,
         **(more or {}),
     }
     return RunSpec(
@@ -222,55 +216,6 @@ def build_run_spec(
         versions=collect_versions(code=CODE_NUMBER),
         started=format_current_time(),
     )
-
-
-def _moving(setting: FeatureRunSettings, resources: Resources) -> dict[str, Any]:
-    """Settings that move the last bits of features."""
-    return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
-
-
-_IN_WORDS = {"batch_size": "batches of {} image{}", "n_threads": "{} thread{} a worker", "stored": "{} stored"}
-_AT_ONCE = 16  # folders of features that are looked at
-
-
-def require_one_setting(
-    setting: FeatureRunSettings, names: Sequence[str], data: ImageData, parts: Sequence[str], resources: Resources
-) -> None:
-    """Refuses features that were begun with other batches or threads, and notes those of features that begin.
-
-    Shards of both would be whole and right, but which of them an index lists would depend on who was first.
-    """
-    wanted = _moving(setting, resources)
-    text = json.dumps(wanted).encode()
-
-    def look(name: str, part: str) -> None:
-        place = locate_features(setting, name, getattr(data, part))
-        names = place.names()
-        if INDEX in names:
-            return
-        if RUN in names and HOW not in names and place.size(HOW) is None:
-            raise QueryError(
-                f"The features in {place.shown} were begun by one process with all its threads; end them by the same "
-                "command without workers, name another place, or remove these features."
-            )
-        if HOW not in names and place.write_new(HOW, text):
-            return
-        try:
-            there = json.loads(place.read(HOW) or b"{}")
-            differing = [name for name in wanted if there[name] != wanted[name]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise make_damage_error(place, HOW, error) from error
-        if differing:
-            some = [(_IN_WORDS[one], there[one], wanted[one]) for one in differing]
-            begun, got = (" and ".join(one[0].format(one[k], "s" * (one[k] != 1)) for one in some) for k in (1, 2))
-            raise QueryError(
-                f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
-                "place, or remove these features."
-            )
-
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for looked in [threads.submit(look, name, part) for name in names for part in parts]:
-            looked.result()
 
 
 class _RunState:
@@ -295,7 +240,6 @@ class _RunState:
         self._is_part = is_part
         self._items, self._more = iter(items), deque[FeatureItem | FollowUpTask]()
         self._report = RunReport(run=journal.run, n_items=len(items))
-        self._n_open = 0  # pieces without an outcome
         self._left = Counter((name, item.part) for item in items for name in item.encoders)
         self._wanted = {name: set(parts) for name in names}  # parts that are not complete
         self._rounds: Counter[Any] = Counter()
@@ -316,9 +260,8 @@ class _RunState:
                 for part in sorted(wanted):
                     self._complete_if_due(name, part)
             function = partial(_do, self._setting)
-            with closing(executor.map_unordered(function, self._work(), resources)) as outcomes:  # type: ignore[type-var]
+            with closing(executor.map_unordered(function, self, resources)) as outcomes:  # type: ignore[type-var]
                 for outcome in outcomes:
-                    self._n_open -= 1
                     self._take(outcome)
         finally:
             self._note_workers(executor)
@@ -326,21 +269,17 @@ class _RunState:
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
-    def _work(self) -> Iterator[FeatureItem | FollowUpTask | Literal[WaitSignal.WAIT]]:
+    def __iter__(self) -> Iterator[FeatureItem | FollowUpTask]:
+        return self
+
+    def __next__(self) -> FeatureItem | FollowUpTask:
         """What is to be done next: first what follows from outcomes, then the items."""
         while True:
-            piece = self._more.popleft() if self._more else next(self._items, None)
-            if isinstance(piece, FeatureItem):
-                piece = self._without_given_up(piece)
-                if piece is None:
-                    continue
-            if piece is not None:
-                self._n_open += 1
-                yield piece
-            elif self._n_open:
-                yield WAIT
-            else:
-                return
+            piece = self._more.popleft() if self._more else next(self._items)
+            if isinstance(piece, FollowUpTask):
+                return piece
+            if left := self._without_given_up(piece):
+                return left
 
     def _without_given_up(self, item: FeatureItem) -> FeatureItem | None:
         """An item for those of its encoders that have not failed again and again."""

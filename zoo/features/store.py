@@ -3,8 +3,8 @@
 ``index.json`` makes a folder of shards complete. It is written last and never changed: format, origin, classes, the
 shards with their sizes and hashes, the images that were skipped, hashes of the content and of the group of each other
 image if they are known, the tags of a multi-label set, and a checksum of all this. ``run.json`` is there during a run:
-its origin and the size of its shards. Of several processes that finish one folder, the first to write the index is
-right, and the others read it.
+its origin, the size of its shards, and the batches and threads of workers, which move last bits. Of several processes
+that finish one folder, the first to write the index is right, and the others read it.
 
 Hashes of an encoder's weights and of a preprocessing are part of the origin.
 """
@@ -15,7 +15,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -26,11 +26,11 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
 from ..datasets.images import compute_split_groups
-from ..errors import DataError, PlaceError
+from ..errors import DataError, OtherFeatures, PlaceError, QueryError
 from ..optional import require_extra
 from ..storage import Location, resolve_place
 from ..weights.tensors import hash_weights as hash_weights
-from .origin import Origin, compute_run_hash, describe_origin_differences, get_stored_type, parse_origin
+from .origin import FACTS, Origin, compute_run_hash, describe_origin_differences, get_stored_type, parse_origin
 from .shards import (
     FORMAT,
     STORED,
@@ -52,8 +52,6 @@ with require_extra("models", needed_for="Working with features"):
     import torch
 
 INDEX, RUN = "index.json", "run.json"
-HOW = "how.json"
-"""By which batches and threads workers compute, which moves last bits; only of features that were begun on workers."""
 
 _STALE_S = 3_600.0  # after which a half-written shard is abandoned
 _ORIGIN_BYTES = 1 << 14  # of an index, which have its origin
@@ -142,33 +140,75 @@ def read_index(place: Location) -> FeatureIndex | None:
         raise make_damage_error(place, INDEX, error) from error
 
 
-def claim(place: Location, origin: Origin, *, shard_size: int) -> int:
-    """Begins a run in a place, or continues the one that is there; returns the size of its shards."""
-    text = json.dumps({"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size}, indent=1)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that did not end."""
+
+    origin: Origin
+    shard_size: int
+    way: Mapping[str, Any] | None  # by which workers compute; None: one process with all its threads
+
+
+def claim(place: Location, origin: Origin, *, shard_size: int, way: Mapping[str, Any] | None = None) -> int:
+    """Begins a run in a place, or continues the one that is there; returns the size of its shards.
+
+    ``way`` are settings of workers that move last bits, by their names in :data:`WAYS`. Shards of two ways would be
+    whole and right, but which of them an index lists would depend on who was first.
+    """
+    facts = {"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size, "way": way}
     for _ in range(2):  # a process that ends just now removes the file
         begun = find_unfinished_run(place)
         if begun is not None:
             break
-        if place.write_new(RUN, text.encode()):
+        if place.write_new(RUN, json.dumps(facts, indent=1).encode()):
             return shard_size
     else:
         return shard_size
-    require_same_origin(place, begun[0], origin)
-    return begun[1]
+    require_same_origin(place, begun.origin, origin)
+    require_same_way(place, begun.way, way)
+    return begun.shard_size
 
 
-def find_unfinished_run(place: Location) -> tuple[Origin, int] | None:
-    """Origin and size of the shards of a run that did not end; None if there is none."""
+def find_unfinished_run(place: Location) -> Begun | None:
+    """The run of a place that did not end; None if there is none."""
     facts = _read(place, RUN)
     if facts is None:
         return None
     try:
-        begun, size = parse_origin(facts["origin"]), facts["shard_size"]
+        origin, size, way = parse_origin(facts["origin"]), facts["shard_size"], facts.get("way")  # older ones have none
         if type(size) is not int or size < 1:
             raise ValueError(f"its shard_size is {size!r}")
-    except (ValueError, KeyError, TypeError) as error:
+        if way is not None and way.keys() != WAYS.keys():
+            raise ValueError("its way is not that of workers")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise make_damage_error(place, RUN, error) from error
-    return begun, size
+    return Begun(origin=origin, shard_size=size, way=way)
+
+
+WAYS = {"batch_size": "batches of {} image{}", "n_threads": "{} thread{} a worker", "stored": "{} stored"}
+"""What moves last bits of features on workers, in words."""
+
+
+def require_same_way(place: Location, there: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> None:
+    """Refuses to go on with features that were begun with other batches or threads, which round otherwise."""
+    if there == wanted:
+        return
+    if wanted is None:
+        raise DataError(
+            f"The features in {_called(place)} were begun on workers; go on with the command that began them, which "
+            "zoo runs ls has, name another folder, or remove this one."
+        )
+    if there is None:
+        raise QueryError(
+            f"The features in {place.shown} were begun by one process with all its threads; end them by the same "
+            "command without workers, name another place, or remove these features."
+        )
+    some = [(WAYS[one], there[one], wanted[one]) for one in wanted if there[one] != wanted[one]]
+    begun, got = (" and ".join(one[0].format(one[k], "s" * (one[k] != 1)) for one in some) for k in (1, 2))
+    raise QueryError(
+        f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
+        "place, or remove these features."
+    )
 
 
 def complete_origin(place: Location) -> Origin | None:
@@ -184,37 +224,37 @@ def complete_origin(place: Location) -> Origin | None:
         raise make_damage_error(place, INDEX, error) from error
 
 
-def require_begun_here(place: Location) -> None:
-    """Refuses to go on with features that were begun on workers: with other threads, last bits would be others."""
-    if place.size(HOW) is not None:
-        raise DataError(
-            f"The features in {_called(place)} were begun on workers; go on with the command that began them, which "
-            "zoo runs ls has, name another folder, or remove this one."
-        )
-
-
 def require_same_origin(place: Location, there: Origin, wanted: Origin) -> None:
-    """Refuses to mix features in one place."""
-    if different := describe_origin_differences(there, wanted):
-        raise DataError(
+    """Refuses to mix features in one place; facts of ``wanted`` that are empty are not known yet."""
+    known = tuple(name for name in FACTS if getattr(wanted, name))
+    if different := describe_origin_differences(there, wanted, among=known):
+        raise OtherFeatures(
             f"{_called(place)} holds other features than those asked for: they differ in "
             f"{' and '.join(different)}; name another folder, or remove this one to start again."
         )
 
 
 def find_finished_shards(
-    place: Location, origin: Origin, *, n_images: int, shard_size: int
+    place: Location,
+    origin: Origin,
+    *,
+    n_images: int,
+    shard_size: int,
+    trusted: Mapping[int, FinishedShard] | None = None,
 ) -> dict[int, FinishedShard]:
     """The whole shards of a run, by number: on a disk every byte of them is read, at an address their headers.
 
     A shard that is damaged, of another run, or of another number of images does not count, and is computed again. At
-    an address the hash in its name is trusted, which whoever reads the rows compares with the bytes.
+    an address the hash in its name is trusted, which whoever reads the rows compares with the bytes; so are shards
+    that this process wrote, ``trusted`` by their numbers.
     """
     run = compute_run_hash(origin, shard_size=shard_size)
     files = list_shard_files(place)
 
     def finished(file: str) -> tuple[int, FinishedShard] | None:
         number, beginning, size = files[file]
+        if (own := (trusted or {}).get(number)) is not None and own.listed.file == file:
+            return number, own
         n_expected = min(shard_size, n_images - number * shard_size)
         try:
             shard = read_shard(place, file, size=size)

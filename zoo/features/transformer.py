@@ -17,7 +17,7 @@ from ..encoders.preprocess import build_preprocess
 from ..errors import DataError, QueryError
 from ..loading import load
 from ..optional import require_extra
-from .computing import featurise
+from .featurising import featurise
 
 with require_extra("evaluate", needed_for="An encoder as a transformer of scikit-learn"):
     import numpy as np

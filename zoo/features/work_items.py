@@ -24,51 +24,22 @@ from ..cards.costs import estimate_memory, find_cost
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..encoders.processor import is_out_of_memory, read_memory_size
-from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..errors import DataError, OtherFeatures, QueryError, ZooError
 from ..optional import require_extra
 from ..progress import SilentProgress
 from ..storage import Location, resolve_place
-from .computing import (
-    ComputedShard,
-    ForwardSpec,
-    GroupNetwork,
-    build_index,
-    choose_device,
-    compute,
-    get_number_type,
-)
+from .computing import Featurising as Featurising
+from .computing import ForwardSpec, GroupNetwork, choose_device, get_number_type
 from .decoding import DecodingSpec
-from .origin import Origin, compute_run_hash, describe_origin_differences, format_storage, get_code_version
-from .shards import Skipped, parse_shard_number, write_shard
-from .store import (
-    INDEX,
-    SHARD_SIZE,
-    claim,
-    complete_origin,
-    find_finished_shards,
-    find_unfinished_run,
-    hash_preprocess,
-    hash_weights,
-    publish,
-    read_index,
-)
+from .filling import Present, Target, fill, find_present, finish, known_origin
+from .origin import format_storage
+from .shards import parse_shard_number
+from .store import SHARD_SIZE, FinishedShard, claim, hash_preprocess, hash_weights, require_same_origin
 
 with require_extra("models", needed_for="Computing features"):
-    import numpy as np
     import torch
 
 Load: TypeAlias = Callable[[str], tuple[torch.nn.Module, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeaturisingOptions:
-    """How features are computed; only precision and skipping change them beyond rounding."""
-
-    batch_size: int = 64
-    n_workers: int = 0
-    device: str | None = None  # a GPU where there is one
-    precision: str = "float32"
-    skip_corrupt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +50,15 @@ class FeatureRunSettings:
     place: str  # folder or address of all evaluations
     fingerprints: Mapping[str, str]  # by part; a worker that sees other images refuses
     load: Load | None = None  # zoo.load by default; picklable
-    how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
+    how: Featurising = field(default_factory=Featurising)
     stored: str = "float32"  # the type of the numbers in the shards, of zoo.features.shards.STORED
     shard_size: int = SHARD_SIZE  # images an item, but those of a shard in a folder that was begun
+    n_threads: int = 1  # of a worker
+
+    @property
+    def way(self) -> dict[str, Any]:
+        """What moves the last bits of features, as they are begun with it."""
+        return {"batch_size": self.how.batch_size, "n_threads": self.n_threads, "stored": self.stored}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,18 +135,17 @@ def make_items(
     ------
     UnknownName
         If there is no such encoder.
+    QueryError
+        If features were begun with other batches or threads.
     """
     if group_bytes is None:
         group_bytes = _EVERYWHERE if everything else _group_bytes(_device(setting.how.device))
     groups = list(_groups(setting, names, group_bytes))
 
-    def look(part: str, name: str, preprocessing: str) -> _StoredState | None:
-        images: ImageSet = getattr(data, part)
+    def look(part: str, name: str, preprocessing: str) -> Present | None:
         try:
-            return _there(
-                locate_features(setting, name, images), _known(name, images, preprocessing), setting.shard_size
-            )
-        except QueryError:  # which its items will say
+            return _present(setting, name, getattr(data, part), preprocessing)
+        except OtherFeatures:  # which its items will say
             return None
 
     asked = [(part, name, hashed) for group, hashed in groups for part in parts for name in group]
@@ -179,7 +155,7 @@ def make_items(
     items = []
     for group, hashed in groups:
         for part in parts:
-            by_size: dict[int, dict[str, _StoredState | None]] = defaultdict(dict)
+            by_size: dict[int, dict[str, Present | None]] = defaultdict(dict)
             for name in group:
                 there = found[part, name, hashed]
                 by_size[setting.shard_size if there is None else there.shard_size][name] = there
@@ -235,7 +211,7 @@ def _groups(
     yield from (((name,), "") for name in dict.fromkeys(failing))
 
 
-def _bytes_of_card(card: EncoderCard, how: FeaturisingOptions) -> tuple[int, int]:
+def _bytes_of_card(card: EncoderCard, how: Featurising) -> tuple[int, int]:
     """Memory that an encoder takes: always, and while it computes. They take turns, so that the second is shared."""
     cost = find_cost(card)
     if cost is None:
@@ -250,66 +226,10 @@ def _device(wanted: str | None) -> torch.device:
     return choose_device(torch.nn.Identity(), wanted)
 
 
-def _known(name: str, images: ImageSet, preprocessing: str = "") -> Origin:
-    """The origin of features as far as it is known before the encoder is loaded."""
-    return Origin(
-        encoder=name,
-        dataset=images.name,
-        split=images.split,
-        weights_hash="",
-        preprocess_hash=preprocessing,
-        images_hash=images.fingerprint,
-        representation=name.partition("@")[2] or "card",
-        precision="",
-        code_version=get_code_version(),
-    )
-
-
-def _require_known(place: Location, there: Origin, known: Origin) -> None:
-    among = ["encoder", "dataset", "split", "images_hash", "representation", "code_version"]
-    among += ["preprocess_hash"] if known.preprocess_hash else []
-    _require_same(place, describe_origin_differences(there, known, among=tuple(among)))
-
-
-def _require_same(place: Location, different: Sequence[str]) -> None:
-    if different:
-        raise QueryError(
-            f"{place.shown} holds other features than those asked for: they differ in {' and '.join(different)}; name "
-            "another place, or remove that folder to start again."
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredState:
-    """What is at the place of some features, by one listing."""
-
-    is_complete: bool
-    shard_size: int  # as it was begun, or as it is asked for
-    begun: Origin | None  # of a run that did not end
-    files: Mapping[int, list[str]]  # shards by their numbers
-
-    def has(self, number: int) -> bool:
-        """True of a shard that is there by its name."""
-        return self.is_complete or number in self.files
-
-
-def _there(place: Location, known: Origin, shard_size: int) -> _StoredState:
-    """What is at a place; QueryError if it is of other features."""
-    names = place.names()
-    files: dict[int, list[str]] = {}
-    for file in names:
-        if (number := parse_shard_number(file)) is not None:
-            files.setdefault(number, []).append(file)
-    if INDEX in names:
-        origin = complete_origin(place)
-        if origin is not None:
-            _require_known(place, origin, known)
-        return _StoredState(is_complete=True, shard_size=shard_size, begun=None, files=files)
-    begun = find_unfinished_run(place)
-    if begun is None:
-        return _StoredState(is_complete=False, shard_size=shard_size, begun=None, files={})
-    _require_known(place, begun[0], known)
-    return _StoredState(is_complete=False, shard_size=begun[1], begun=begun[0], files=files)
+def _present(setting: FeatureRunSettings, name: str, images: ImageSet, preprocessing: str) -> Present:
+    """What is at the place of an encoder's features of a part."""
+    place, known = locate_features(setting, name, images), known_origin(name, images, preprocessing)
+    return find_present(place, known, shard_size=setting.shard_size, way=setting.way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -363,7 +283,7 @@ def compute_item(setting: FeatureRunSettings, item: FeatureItem) -> FeatureItemR
         time; a shard cannot be written.
     CorruptImage
         If an image cannot be read, and none is to be skipped.
-    QueryError
+    OtherFeatures
         If the place holds features of another origin.
     WeightsUnavailable, WeightsRefused, StoreError
         If an encoder cannot be loaded, or the place not be reached.
@@ -381,20 +301,12 @@ def compute_item(setting: FeatureRunSettings, item: FeatureItem) -> FeatureItemR
     return doing.value()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _ShardTarget:
-    """The shard of one encoder that is to be computed."""
-
-    loaded: _LoadedEncoder
-    place: Location
-    run: str
-
-
 class _ItemExecution:
     """One item while it is done."""
 
     def __init__(self, setting: FeatureRunSettings, item: FeatureItem, images: ImageSet) -> None:
         self.setting, self.item, self.images = setting, item, images
+        self.loaded: dict[str, _LoadedEncoder] = {}  # encoders that compute
         self.files: dict[str, str] = {}  # the shard of each encoder, by its name
         self.errors: dict[str, Exception] = {}
         self.odd: set[str] = set()
@@ -402,7 +314,7 @@ class _ItemExecution:
         self.batch_size = setting.how.batch_size
 
     def run(self) -> None:
-        missing: dict[str, _StoredState] = {}
+        missing: dict[str, Present] = {}
         for name in self.item.encoders:
             with self._noted(name):
                 there = self._look(name)
@@ -413,11 +325,11 @@ class _ItemExecution:
                     missing[name] = there
         if missing:
             _forget_others(self.item.encoders)
-        targets: dict[tuple[str, str], list[_ShardTarget]] = defaultdict(list)  # by preprocessing and device
+        targets: dict[tuple[str, str], list[Target]] = defaultdict(list)  # by preprocessing and device
         for name, there in missing.items():
             with self._noted(name):
-                target = self._target(name, there)
-                targets[target.loaded.preprocess_hash, str(target.loaded.device)].append(target)
+                loaded = self.loaded[name] = _loaded(self.setting, name)
+                targets[loaded.preprocess_hash, str(loaded.device)].append(self._target(name, there))
         for some in targets.values():
             self._compute(some)
         for error in self.errors.values():
@@ -443,11 +355,10 @@ class _ItemExecution:
         except (ZooError, RuntimeError) as error:
             self.errors[name] = error
 
-    def _look(self, name: str) -> _StoredState:
-        place = locate_features(self.setting, name, self.images)
+    def _look(self, name: str) -> Present:
         preprocessing = _preprocessing(name) if self.setting.load is None else ""
-        there = _there(place, _known(name, self.images, preprocessing), self.item.shard_size)
-        self._require_size(place, there.shard_size)
+        there = _present(self.setting, name, self.images, preprocessing)
+        self._require_size(locate_features(self.setting, name, self.images), there.shard_size)
         return there
 
     def _require_size(self, place: Location, size: int) -> None:
@@ -457,55 +368,55 @@ class _ItemExecution:
                 f"{self.item.shard_size:,}; run the same command again, which then goes by those."
             )
 
-    def _target(self, name: str, there: _StoredState) -> _ShardTarget:
+    def _target(self, name: str, there: Present) -> Target:
         """What is computed of an encoder, once its folder is claimed."""
-        loaded, place = _loaded(self.setting, name), locate_features(self.setting, name, self.images)
+        loaded, place = self.loaded[name], locate_features(self.setting, name, self.images)
         origin = replace(
-            _known(name, self.images, loaded.preprocess_hash),
+            known_origin(name, self.images, loaded.preprocess_hash),
             weights_hash=loaded.weights_hash,
             precision=format_storage(loaded.precision, self.setting.stored),
         )
-        size = self.item.shard_size
         if there.begun is None:
-            self._require_size(place, claim(place, origin, shard_size=size))
+            size = self.item.shard_size
+            self._require_size(place, claim(place, origin, shard_size=size, way=self.setting.way))
         else:
-            _require_same(place, describe_origin_differences(there.begun, origin))
-        return _ShardTarget(loaded=loaded, place=place, run=compute_run_hash(origin, shard_size=size))
+            require_same_origin(place, there.begun, origin)
+        return Target(place=place, origin=origin, network=name)
 
-    def _compute(self, targets: Sequence[_ShardTarget]) -> None:
+    def _compute(self, targets: Sequence[Target]) -> None:
         """Computes one shard for each; where the memory is too small, by itself and in smaller batches."""
         largest = self.setting.how.batch_size
         for target in self._attempt(targets, largest):
-            _make_room(target.loaded)
+            name = target.network
+            _make_room(self.loaded[name])
             size = largest if len(targets) > 1 else largest // 2
             while size and self._attempt([target], size):
                 size //= 2
             self.batch_size = min(self.batch_size, size)
             if not size:
-                name = target.loaded.network.name
                 self.errors[name] = QueryError(
-                    f"One image at a time does not fit into the memory of {str(target.loaded.device)!r} beside the "
+                    f"One image at a time does not fit into the memory of {str(self.loaded[name].device)!r} beside the "
                     f"encoder {name!r}; use a machine with more."
                 )
 
-    def _attempt(self, targets: Sequence[_ShardTarget], batch_size: int) -> list[_ShardTarget]:
+    def _attempt(self, targets: Sequence[Target], batch_size: int) -> list[Target]:
         """Computes one shard for each; gives those that the memory was too small for."""
-        how, first = self.setting.how, targets[0].loaded
-        by_name = {target.loaded.network.name: target for target in targets}
-        too_large: list[_ShardTarget] = []
+        how, first = self.setting.how, self.loaded[targets[0].network]
+        left = {target.network: target for target in targets}
+        too_large: list[Target] = []
 
         def failed(name: str, error: Exception) -> None:
-            target = by_name.pop(name)
+            target = left.pop(name)
             if is_out_of_memory(error):
                 too_large.append(target)
             else:
                 self.errors[name] = error
 
-        def keep(computed: ComputedShard) -> None:
-            self._keep(by_name.pop(computed.name), computed)
+        def wrote(target: Target, number: int, finished: FinishedShard) -> None:
+            self._take(left.pop(target.network), number, finished)
 
         forward = ForwardSpec(
-            networks=tuple(target.loaded.network for target in targets),
+            networks=tuple(self.loaded[target.network].network for target in targets),
             decoding=DecodingSpec(self.images, first.preprocess),
             device=first.device,
             batch_size=batch_size,
@@ -515,30 +426,21 @@ class _ItemExecution:
             progress=SilentProgress(),
         )
         try:
-            compute(forward, [self.item.number], keep, failed=failed)
+            fill(forward, {self.item.number: targets}, wrote, failed=failed)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            too_large += by_name.values()  # encoders that do not fit beside each other, or an image
+            too_large += left.values()  # encoders that do not fit beside each other, or an image
         return too_large
 
-    def _keep(self, target: _ShardTarget, computed: ComputedShard) -> None:
-        listed = write_shard(
-            target.place,
-            computed.x,
-            np.asarray(self.images.labels)[computed.positions],
-            [self.images.names[position] for position in computed.positions],
-            run=target.run,
-            number=computed.number,
-            skipped=computed.skipped,
-            stored=self.setting.stored,
-        )
-        self.n_rows, self.n_skipped = len(computed.positions), len(computed.skipped)
+    def _take(self, target: Target, number: int, finished: FinishedShard) -> None:
+        listed = finished.listed
+        self.n_rows, self.n_skipped = listed.n_rows, len(finished.skipped)
         self.n_bytes += listed.size_bytes
-        self.files[computed.name] = listed.file
-        same = [file for file in target.place.names() if parse_shard_number(file) == computed.number]
+        self.files[target.network] = listed.file
+        same = [file for file in target.place.names() if parse_shard_number(file) == number]
         if len(same) > 1:  # another worker rounds otherwise; the index takes the first of them
-            self.odd.add(computed.name)
+            self.odd.add(target.network)
 
 
 def _make_room(loaded: _LoadedEncoder) -> None:
@@ -560,39 +462,12 @@ def complete(setting: FeatureRunSettings, name: str, part: str) -> bool:
 
     Raises
     ------
-    CorruptImage
-        If images were skipped, and none is to be.
-    DataError, QueryError
-        If the folder is of other features, or no image could be read.
+    CorruptImage, DataError
+        As :func:`~zoo.features.filling.finish`.
     """
     images: ImageSet = getattr(open_image_source(setting.source), part)
-    place = locate_features(setting, name, images)
-    known = _known(name, images, _preprocessing(name) if setting.load is None else "")
-    index = read_index(place)
-    if index is not None:
-        _require_known(place, index.origin, known)
-        _require_wanted(setting, index.skipped)
-        return True
-    begun = find_unfinished_run(place)
-    if begun is None:
-        return False
-    origin, shard_size = begun
-    _require_known(place, origin, known)
-    shards = find_finished_shards(place, origin, n_images=len(images), shard_size=shard_size)
-    if len(shards) < -(-len(images) // shard_size):
-        for file in place.names():
-            if (number := parse_shard_number(file)) is not None and number not in shards:
-                place.remove(file)
-        return False
-    finished = [shards[number] for number in sorted(shards)]
-    _require_wanted(setting, [image for shard in finished for image in shard.skipped])
-    publish(place, build_index(images, origin, finished, shard_size=shard_size))
-    return True
-
-
-def _require_wanted(setting: FeatureRunSettings, skipped: Sequence[Skipped]) -> None:
-    if skipped and not setting.how.skip_corrupt:
-        raise CorruptImage(skipped[0].image, skipped[0].reason)
+    known = known_origin(name, images, _preprocessing(name) if setting.load is None else "")
+    return finish(locate_features(setting, name, images), images, known, skip_corrupt=setting.how.skip_corrupt)
 
 
 def _preprocessing(name: str) -> str:

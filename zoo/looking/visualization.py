@@ -19,7 +19,8 @@ from ..encoders.processor import use_fast_forward
 from ..encoders.sizes import preprocess_at
 from ..errors import DataError, QueryError, UnknownName, format_count
 from ..evaluation.arrays import Array
-from ..features.computing import choose_device, featurise, use_memory_format
+from ..features.computing import choose_device, use_memory_format
+from ..features.featurising import featurise
 from ..loading import load as load_encoder
 from ..optional import require_extra
 from ..progress import Progress

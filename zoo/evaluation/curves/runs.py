@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores
+from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores, share_of
 from ...execution.processes import Processes, send_message
 from ...files import replace_file
 from ...optional import require_extra
@@ -308,18 +308,16 @@ class CurveRunner:
         if isinstance(n_processes, bool) or n_processes < 1:
             raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
         self.runs: dict[str, CurveRun] = {}
-        self._is_ours, self._part = executor is None, (1, 1)
-        if isinstance(executor, PartExecutor):  # which jobs are its own does not depend on which are done
-            self._part, executor = (executor.k, executor.n), executor.executor
+        self._is_ours = executor is None
         self._executor: Executor = Processes(n_processes if n_processes > 1 else 0) if executor is None else executor
-        n_workers = self._executor.n_workers
+        workers, n_workers = share_of(self._executor, [])[0], self._executor.n_workers
         if resources is None:
             resources = Resources(
                 n_cpus=max(1, count_cores() // n_workers) if n_workers > 1 else torch.get_num_threads()
             )
         self._resources = resources
-        if isinstance(self._executor, Processes):
-            self._executor.listen = self._listen
+        if isinstance(workers, Processes):
+            workers.listen = self._listen
             setup = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_workers))
         self._setup = setup
         self._progress = CurveProgress() if progress is None else progress
@@ -341,8 +339,8 @@ class CurveRunner:
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
         wanted = select_distinct_jobs(jobs)
-        k, n = self._part
-        own = {job.key for job in wanted[k - 1 :: n]}
+        workers, share = share_of(self._executor, wanted)  # which jobs are its own does not depend on which are done
+        own = {job.key for job in share}
         folder, n_test = self._setup.folder, len(self._setup.data.test)
         for job in wanted:
             if job.key not in self.runs and (cached := find_run(folder, job, n_test=n_test)) is not None:
@@ -359,7 +357,7 @@ class CurveRunner:
                 self._progress.began(job)
                 yield job
 
-        outcomes = self._executor.map_unordered(partial(perform, self._setup), handed_out(), self._resources)
+        outcomes = workers.map_unordered(partial(perform, self._setup), handed_out(), self._resources)
         with closing(outcomes):  # type: ignore[type-var]
             for outcome in outcomes:
                 job, failure = self._open.pop(outcome.work.key), outcome.value
@@ -390,7 +388,8 @@ class CurveRunner:
             )
             raise replace(first, text=text).error()
         if n_done < len(wanted):
-            raise UnfinishedParts(part=self._part, n_jobs=len(wanted), n_done=n_done, at=folder)
+            part = (self._executor.k, self._executor.n) if isinstance(self._executor, PartExecutor) else (1, 1)
+            raise UnfinishedParts(part=part, n_jobs=len(wanted), n_done=n_done, at=folder)
 
     def _listen(self, told: tuple[str, TrainingStep]) -> None:
         key, step = told
