@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from zoo.evaluation.evaluating import (
     hash_features,
     make_evaluation_rows,
 )
-from zoo.evaluation.streamed import FitCheckpoint
 from zoo.features import Features, load_features
 from zoo.results.recording import PROVENANCE_KEYS
 
@@ -112,28 +110,6 @@ def test_a_run_goes_on_where_it_was_and_ends_as_if_it_had_not_been_stopped(
         assert one.error == other.error
         assert all(np.array_equal(a.correct, b.correct) for a, b in zip(one.runs, other.runs, strict=True))
         assert [run.rows for run in one.runs] == [run.rows for run in other.runs]
-
-
-def test_a_long_fit_goes_on_within_a_probe_and_leaves_nothing_behind(
-    train: Features, test: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changed = {"n_trials": 4, "epochs": 3, "candidates_per_pass": 2, "n_startup_trials": 2}
-    request = Request(settings=("full",), probe="streamed", changed=changed, neighbours=False, n_bootstrap=200)
-    whole = evaluate(train, test, request)
-    keep = FitCheckpoint.save
-
-    def interrupted(self: FitCheckpoint, state: Any, *, at_once: bool) -> None:
-        keep(self, state, at_once=True)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(FitCheckpoint, "save", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(train, test, request, cache=tmp_path)
-    monkeypatch.undo()
-    assert [path.suffix for path in tmp_path.iterdir()] == [".fit"]
-    resumed = evaluate(train, test, request, cache=tmp_path)
-    assert resumed.settings[0].error == whole.settings[0].error
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".npz"]
 
 
 def test_a_damaged_kept_probe_is_measured_again(train: Features, test: Features, tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def test_the_objective_is_that_of_scikit_learns_optimum(kind: str, c: float, pre
     assert reached - best <= (probe.report_["gap"] + 1e-12) * reached
 
 
+@for_each([1e-3, 1.0, 100.0])
+def test_with_one_huge_column_the_objective_is_as_near_to_the_least_as_tol_says(c: float) -> None:
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, 5, 300)
+    x = generator.normal(size=(300, 40))
+    x[:, 0] = 1e3 * (y + 0.01 * x[:, 0])
+    x = x.astype(np.float32)
+    probe, best = LogisticProbe(C=c, tol=2e-5).fit(x, y), LogisticProbe(C=c, tol=1e-12, precision="float64").fit(x, y)
+    assert probe.report_["converged"] and best.report_["converged"]
+    assert ours(x.astype(np.float64), y, probe, c) <= ours(x.astype(np.float64), y, best, c) * (1 + 2e-5)
+
+
 def exact_problem(kind: str) -> tuple[Float64Problem, float]:
     """In float64, and the square of the features' scale, which is C times the penalty."""
     x, y = drawn(kind)

@@ -197,8 +197,8 @@ def test_the_record_of_a_probe_has_all_of_it() -> None:
     assert found.wrong_labels is not None and found.wrong_labels.n_judged == 180
     assert {one.part for one in found.wrong_labels.found} == {"train", "val"}
     assert found.notes == ()
-    streamed = mistakes_of(train, test, kept.probe, protocol=PROTOCOLS["zoo-streamed-1"], device="cpu")
-    assert streamed.wrong_labels is None and "zoo-streamed-1" in streamed.notes[0]
+    streamed = mistakes_of(train, test, kept.probe, protocol=PROTOCOLS["zoo-streamed-2"], device="cpu")
+    assert streamed.wrong_labels is None and "zoo-streamed-2" in streamed.notes[0]
     assert streamed.confident == found.confident
 
 

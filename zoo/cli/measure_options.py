@@ -77,7 +77,7 @@ PROBE_OPTIONS = (
     ),
     click.option(
         "--protocol",
-        type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-1"]),
+        type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-2"]),
         help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
         "zoo-logistic-3 where they fit in memory]",
     ),

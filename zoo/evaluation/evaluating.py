@@ -56,7 +56,7 @@ with require_extra("evaluate", needed_for="Measuring an encoder"):
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
 _MODULES |= {"RidgeProbe": "regression"}
-_LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-1"}
+_LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-2"}
 LINEAR_PROTOCOLS = (*_LINEAR.values(), "zoo-logistic-2")
 """Protocols of linear probes; that of the decomposition has ``risk-`` before the rest of the name."""
 NEIGHBOURS = "zoo-nearest-neighbours-1"

@@ -15,7 +15,6 @@ import base64
 import json
 import math
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -220,8 +219,6 @@ def run_probe(
         )
         if (found := cache.find(key)) is not None:
             return found
-        if getattr(probe, "folder", "") is None:  # of a long fit, which goes on from its state
-            probe.folder = cache.state_folder(key)  # type: ignore[attr-defined]
     trained = fit_probe(probe, train, division, cache=cache)
     correct = np.asarray(trained.predict(select_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
@@ -561,7 +558,7 @@ class ProbeCache:
             return None
 
     def store(self, key: str, run: ProbeRun) -> None:
-        """Writes a run atomically, and removes the state of its fit."""
+        """Writes a run atomically."""
         fields = {name: getattr(run, name) for name in run.__slots__ if name != "fitted"}
         fields |= {
             "format": _FORMAT,
@@ -572,8 +569,6 @@ class ProbeCache:
         try:
             with replace_file(path) as file:
                 file.write(json.dumps(fields).encode())
-            if self.state_folder(key).is_dir():  # of a fit that has ended
-                shutil.rmtree(self.state_folder(key))
         except OSError as error:
             raise DataError(
                 f"The measured probe could not be stored in {path} ({error.strerror or error}); what was finished "
@@ -600,10 +595,6 @@ class ProbeCache:
     def _fit_path(self, probe: Any, train: Features, facts: Mapping[str, Any]) -> Path:
         key = self.key(train, fit=facts, seed=probe.seed, joined=train.together is not None)
         return self.folder / f"{key}.npz"
-
-    def state_folder(self, key: str) -> Path:
-        """Where a long fit may save its state; removed at the end of the run."""
-        return self.folder / f"{key}.fit"
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"

@@ -1,28 +1,25 @@
 """Exact nearest neighbours in bounded memory: float32 products leave candidates, which float64 ranks.
 
-The products have a bound of their error, so that the candidates hold all neighbours, and equal ones are ordered by row:
-the neighbours are those of a plain float64 search, whatever the processor and the size of the blocks. A row to which
-float32 leaves too many candidates is compared with all rows in float64. Products are never rounded to fewer digits,
+Of each query the k + 16 smallest distances by float32 products are kept, and those that may be among its k nearest, by
+a bound of the products' error, are computed again in float64; equal ones are ordered by row. So the neighbours are
+those of a plain float64 search, whatever the processor and the size of the blocks. A query whose k-th distance the
+bound cannot tell from the (k + 16)-th is compared with all rows in float64. Products are never rounded to fewer digits,
 whatever torch has been allowed elsewhere.
 
 There are two searches, for what makes the one fast rules out the other:
 
 * :func:`find_nearest`, of rows among themselves, in memory: every pair is multiplied once, for the rows of both
-  sides, and nothing is sorted.
+  sides.
 * :class:`CosineIndex`, of queries among rows that may lie on disk, by cosine similarity: blocks are read in order,
   and may be multiplied on a GPU.
 
 Below, u = 2^-24 is float32's unit of rounding, and g = (d + 4) u / (1 - (d + 4) u) bounds the relative error of a sum
 of d + 2 products in any order, with or without fused operations, the rounding of squared lengths included.
 
-Tiles. With two features more, the product of a row with another is half their squared distance,
-|a|^2 / 2 + |b|^2 / 2 - ab. Distances do not change when a vector is taken off every row, but the rounding of that sum
-grows with the lengths: rows are therefore centred, and brought into the range of float32 by powers of two. Cosine
-distances are those between rows of length 1. In each direction the entries of a tile fall into groups, of which the
-smallest are computed; the k-th smallest of those that a row has seen so far bounds the distance of its k-th neighbour,
-and with it, by the error of rounding, the entries that are worth collecting. Only groups that hold one are looked at
-once more. A product K is off by at most g (|a|^2 + |b|^2), so that for rows at the distance t, for which
-|b| <= |a| + t,
+Rows among themselves. With two features more, the product of a row with another is half their squared distance,
+K = |a|^2 / 2 + |b|^2 / 2 - ab. Distances do not change when a vector is taken off every row, but the rounding of that
+sum grows with the lengths: rows are therefore centred. Cosine distances are those between rows of length 1. K is off by
+at most g (|a|^2 + |b|^2), so that for rows at the distance t, for which |b| <= |a| + t,
 
     t^2 <= 2 K + 2 g (3 |a|^2 + 2 t^2)    and    K <= t^2 / 2 + g (|a|^2 + (|a| + t)^2).
 
@@ -113,7 +110,6 @@ def _first(at: Array, keys: Array, rows: Array, k: int) -> Array:
 
 
 _CACHE_BYTES = 1 << 22  # of features that are processed together, so that they stay in the cache
-_SQUARED_RANGE = 1e-20, 1e30  # of squared lengths that float32 can hold, with their sums and products
 _PAIRS_IN_CACHE = 128  # whose exact distances are computed together
 
 
@@ -125,7 +121,6 @@ class PointSet:
     lengths: Array | None
     scale: float  # a power of two, for numbers whose squares float32 or float64 cannot hold
     centre: Array  # float64 (dim,), of the scaled rows
-    gain: float  # a power of two, the same for the centred rows
     squares: Array  # float64 (n,): squared lengths of the centred rows as blocks have them
 
     def __len__(self) -> int:
@@ -133,17 +128,16 @@ class PointSet:
 
     @property
     def rounding(self) -> float:
-        """How far at most float32 has moved a row of a block, in the units of blocks and beyond its last digit."""
-        return 0.0 if self.lengths is None or self.x.dtype != np.float32 else self.gain * 2.0**-22
+        """How far at most float32 has moved a row of a block beyond its last digit."""
+        return 0.0 if self.lengths is None or self.x.dtype != np.float32 else 2.0**-22
 
     @property
     def dim(self) -> int:
         return int(self.x.shape[1])
 
     def block(self, rows: slice | Array) -> torch.Tensor:
-        """Centred rows, float32 (m, dim), in units of 1 / (scale gain)."""
-        centred = _centred(self.x[rows], _part(self.lengths, rows), self.scale, self.centre, self.gain)
-        return torch.from_numpy(centred)
+        """Centred rows, float32 (m, dim), in units of 1 / scale; of length 1 before that for cosine distances."""
+        return torch.from_numpy(_centred(self.x[rows], self.lengths, rows, self.scale, self.centre))
 
     def exact(self, rows: slice | Array) -> Array:
         """Rows, float64 (m, dim), not centred, in units of 1 / scale; of length 1 for cosine distances."""
@@ -195,13 +189,11 @@ def build_points(z: Array, metric: str, name: str = "z") -> PointSet:
     centre = total / len(z)
     if lengths is None and z.dtype == np.float32:  # so that a difference is rounded once, in proportion to itself
         centre = centre.astype(np.float32).astype(np.float64)
-    squares, gain = _squares(z, lengths, scale, centre, 1.0), 1.0
-    if lengths is None and not _SQUARED_RANGE[0] < squares.max() < _SQUARED_RANGE[1]:
-        parts = split_into_blocks(*z.shape)
-        spread = max(_largest(_scaled(z[part], None, scale) - centre) for part in parts)
-        gain = _power_of_two(spread, z.dtype)
-        squares = _squares(z, lengths, scale, centre, gain)
-    return PointSet(z, lengths, scale, centre, gain, squares)
+    squares = np.empty(len(z))
+    for part in split_into_blocks(*z.shape):
+        rows = _centred(z[part], lengths, part, scale, centre).astype(np.float64)
+        squares[part] = np.einsum("nd,nd->n", rows, rows)
+    return PointSet(z, lengths, scale, centre, squares)
 
 
 def split_into_blocks(n: int, dim: int, n_bytes: int = _CACHE_BYTES) -> list[slice]:
@@ -212,7 +204,7 @@ def split_into_blocks(n: int, dim: int, n_bytes: int = _CACHE_BYTES) -> list[sli
 
 def _power_of_two(largest: float, dtype: Any) -> float:
     """1 if numbers so large can be squared and added up in float32, otherwise the power of two that makes them so."""
-    if largest == 0 or 1e-12 < largest < 1e12:
+    if largest == 0 or 1e-6 < largest < 1e12:
         return 1.0
     most = 120 if dtype == np.float32 else 1000  # its type has to hold the power, too
     return math.ldexp(1.0, max(-most, min(most, -math.frexp(largest)[1])))
@@ -222,192 +214,121 @@ def _largest(rows: Array) -> float:
     return max(float(rows.max()), -float(rows.min()))
 
 
-def _squares(z: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> Array:
-    """Squared lengths of centred rows, float64 (n,)."""
-    found = []
-    with np.errstate(over="ignore"):  # then they are taken again, with another gain
-        for part in split_into_blocks(*z.shape):
-            rows = _centred(z[part], _part(lengths, part), scale, centre, gain).astype(np.float64)
-            found.append(np.einsum("nd,nd->n", rows, rows))
-    return np.concatenate(found)
-
-
-def _scaled(rows: Array, lengths: Array | None, scale: float) -> Array:
-    """Rows in the range of their type; of length 1 for cosine distances."""
+def _centred(rows: Array, lengths: Array | None, part: slice | Array, scale: float, centre: Array) -> Array:
+    """Rows ``part`` of all, float32, brought into the range of their type before the centre is taken off."""
     if lengths is not None:
-        factors = (scale / lengths)[:, None]
+        factors = (scale / lengths[part])[:, None]
         if float(factors.max()) < float(np.finfo(rows.dtype).max):
             factors = factors.astype(rows.dtype)
-        found: Array = rows * factors
-        return found.astype(rows.dtype, copy=False)
-    return rows if scale == 1 else rows * rows.dtype.type(scale)
-
-
-def _centred(rows: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> Array:
-    scaled = _scaled(rows, lengths, scale)
-    writable = None if scaled is rows else scaled
-    found: Array = np.subtract(scaled, centre.astype(scaled.dtype), out=writable)
-    if gain != 1:
-        found *= found.dtype.type(gain)
+        scaled = (rows * factors).astype(rows.dtype, copy=False)
+    else:
+        scaled = rows if scale == 1 else rows * rows.dtype.type(scale)
+    found: Array = np.subtract(scaled, centre.astype(scaled.dtype), out=None if scaled is rows else scaled)
     return found.astype(np.float32, copy=False)
 
 
-def _part(lengths: Array | None, rows: slice | Array) -> Array | None:
-    return None if lengths is None else lengths[rows]
-
-
-_TILE_SPARE = 128  # candidates beyond k; where there are more, it is quicker to multiply in float64
-_FEWEST_GROUPS = 64
-_FACTOR_BYTES = 1 << 25  # of rows that are loaded as factors at a time
+_SPARE = 16  # candidates beyond the neighbours that are asked for
+_TILE_ROWS = 1024
 _ROWS_IN_CACHE = 512  # that are centred and rounded together
+_FEWEST_GROUPS = 64
+_LOADED_BYTES = 1 << 25  # of rows that are loaded at a time
 _MOST_PENDING = 1 << 21  # candidates before those beyond the limits are dropped
 _LIMIT_MARGIN = 1 + 2.0**-20
-_FAR = 2.0**126  # half the squared distance of rows that only fill a tile
 
 
-def find_candidates(
-    points: PointSet, queries: Array, among: Array, k: int, *, tile_rows: int
-) -> tuple[Array, Array, Array]:
-    """Pairs of a query and a row that may be among its k nearest, and the queries that have too many of them.
+class _Candidates:
+    """The pairs with the ``width`` smallest keys of each of n queries."""
 
-    ``queries`` and ``among`` are row numbers, one array or two without a common row; no row is its candidate. About
-    ``tile_rows`` rows are multiplied with as many others at a time. Returns positions in ``queries``, in no order, with
-    row numbers, and the ascending positions that are left out of them.
-    """
-    search = _TileSearch(points, queries, among, k, tile_rows=tile_rows)
-    search.run()
-    search.settle()
-    at, rows, _ = search.found()
-    return at.astype(np.int64), among[rows], np.flatnonzero(search.side.lost)
+    def __init__(self, n: int, width: int, tile_rows: int) -> None:
+        self.best = np.full((n, width), np.inf, dtype=np.float32)
+        self._n_groups = min(max(_FEWEST_GROUPS, 2 * width), tile_rows)
+        self._pending = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
+        self._n_pending = self._n_settled = 0
 
+    @property
+    def limits(self) -> Array:
+        """Float32 (n,): of each query, all pairs with a smaller key are there, ``width - 1`` or hardly more."""
+        return self.best[:, -1]
 
-class _SearchSide:
-    """Rows that candidates are sought for, and bounds of the distances of their neighbours."""
+    def take(self, keys: Array, first: int, other: int, *, axis: int = 0) -> None:
+        """Collects from a tile, whose queries are along ``axis`` and begin at ``first``, the others at ``other``.
 
-    def __init__(self, points: PointSet, rows: Array, k: int) -> None:
-        self.moved = points.rounding
-        self.lengths = 1.001 * np.sqrt(points.squares[rows]) + self.moved  # (m,), rounded or not
-        self.best = np.full((len(rows), k), np.inf, dtype=np.float32)
-        self.limits = np.zeros(len(rows), dtype=np.float32)
-        self.lost = np.zeros(len(rows), dtype=bool)
-        self.g = _relative_error(points.dim)
-
-    def see(self, part: slice, smallest: Array) -> None:
-        """Updates the limits below which entries of rows are collected, by the smallest of groups (m, n_groups)."""
-        k = self.best.shape[1]
-        keys = np.concatenate([self.best[part], smallest], axis=1)
-        keys.partition(k - 1, axis=1)
-        self.best[part] = keys[:, :k]
-        length, g, moved = self.lengths[part], self.g, self.moved
-        kth = np.maximum(keys[:, k - 1], 0).astype(np.float64)
-        rounded = np.sqrt((2 * kth + 6 * g * length**2 + _UNDERFLOW) / (1 - 4 * g))  # k rows are as near, rounded
-        apart = (rounded + 2 * _UNIT * length + 2 * moved) / (1 - _UNIT)  # and thus as they are
-        reach = apart + _UNIT * (2 * length + apart) + 2 * moved  # of a row as near as that, rounded
-        limits = 0.5 * reach**2 + g * (length**2 + (length + reach) ** 2) + _UNDERFLOW
-        self.limits[part] = np.minimum(_LIMIT_MARGIN * limits, _FAR / 2)
-        self.limits[part][self.lost[part]] = -np.inf
-
-
-class _TileSearch:
-    """The tiles of queries and others, and the candidates that they leave."""
-
-    def __init__(self, points: PointSet, queries: Array, among: Array, k: int, *, tile_rows: int) -> None:
-        self.points, self.queries, self.among = points, queries, among
-        self.symmetric = queries is among
-        self.side = _SearchSide(points, queries, k)
-        self.n_groups = _FEWEST_GROUPS
-        while self.n_groups < min(4 * k, tile_rows):
-            self.n_groups *= 2
-        self.tile_rows = max(1, tile_rows // self.n_groups) * self.n_groups
-        self.width = points.dim + 2
-        self.block_rows = max(1, _FACTOR_BYTES // (4 * self.width * self.tile_rows)) * self.tile_rows
-        self.pending: list[tuple[Array, Array, Array]] = []
-        self.n_pending = self.n_settled = 0
-        self.most = k + _TILE_SPARE
-
-    def run(self) -> None:
-        left, right = (
-            np.empty((min(self.block_rows, self._padded(len(rows))), self.width), dtype=np.float32)
-            for rows in (self.queries, self.among)
-        )
-        turned = np.empty_like(right)
-        out = np.empty(self.tile_rows**2, dtype=np.float32)
-        for first in range(0, len(self.queries), self.block_rows):
-            left_rows = self._load(self.queries, first, left)
-            for second in range(first if self.symmetric else 0, len(self.among), self.block_rows):
-                same = self.symmetric and first == second
-                right_rows = left_rows if same else self._load(self.among, second, right)
-                facing = turned[: len(right_rows)]
-                np.negative(right_rows[:, :-2], out=facing[:, :-2])
-                facing[:, -2], facing[:, -1] = right_rows[:, -1], right_rows[:, -2]
-                for i in range(0, len(left_rows), self.tile_rows):
-                    for j in range(i if same else 0, len(right_rows), self.tile_rows):
-                        rows, columns = left_rows[i : i + self.tile_rows], facing[j : j + self.tile_rows]
-                        tile = out[: len(rows) * len(columns)].reshape(len(rows), len(columns))
-                        np.matmul(rows, columns.T, out=tile)  # torch might leave out bits, if the user allowed it
-                        self._take(tile, first + i, second + j)
-
-    def _padded(self, n: int) -> int:
-        return -(-n // self.n_groups) * self.n_groups
-
-    def _load(self, rows: Array, start: int, memory: Array) -> Array:
-        """A block of rows as left factors, -a, |a|^2 / 2 and 1, filled up to whole groups by rows that are far."""
-        part = rows[start : start + self.block_rows]
-        loaded = memory[: self._padded(len(part))]
-        for first in range(0, len(part), _ROWS_IN_CACHE):
-            some = part[first : first + _ROWS_IN_CACHE]
-            np.negative(self.points.block(_run(some)).numpy(), out=loaded[first : first + len(some), :-2])
-        loaded[: len(part), -2] = 0.5 * self.points.squares[part]
-        loaded[len(part) :, :-2], loaded[len(part) :, -2] = 0, _FAR
-        loaded[:, -1] = 1
-        return loaded
-
-    def _take(self, keys: Array, first: int, second: int) -> None:
-        """Collects candidates from a tile (m, n), whose rows and columns start at these places."""
-        if self.symmetric and first == second:
-            np.fill_diagonal(keys, np.inf)
-        m, n = keys.shape
-        groups = keys.reshape(m, n // self.n_groups, self.n_groups)
-        self._collect(first, second, groups.min(axis=1), groups)
-        if self.symmetric and first != second:
-            groups = keys.reshape(m // self.n_groups, self.n_groups, n)
-            smallest = np.ascontiguousarray(groups.min(axis=0).T)
-            self._collect(second, first, smallest, groups.transpose(2, 0, 1))
-
-    def _collect(self, start: int, other_start: int, smallest: Array, groups: Array) -> None:
-        """Collects the entries of groups (m, n_in_group, n_groups) that are within the limits of their rows."""
-        part = slice(start, min(start + len(smallest), len(self.queries)))
-        smallest = smallest[: part.stop - part.start]
-        self.side.see(part, smallest)
-        limits = self.side.limits[part]
-        row, group = np.nonzero(smallest <= limits[:, None])
-        members = groups[row, :, group]  # (n, n_in_group)
-        hit, place = np.nonzero(members <= limits[row, None])
-        at, other = part.start + row[hit], other_start + place * self.n_groups + group[hit]
-        keys = members[hit, place]
-        self.pending.append((at.astype(np.int32), other.astype(np.int32), keys))
-        self.n_pending += len(at)
-        if self.n_pending > max(_MOST_PENDING, 2 * self.n_settled):
-            self.settle()
+        The smallest keys of groups of the others bound the ``width``-th smallest of a query.
+        """
+        in_group = keys.shape[1 - axis] // self._n_groups
+        if axis == 0:
+            grouped = keys[:, : in_group * self._n_groups].reshape(len(keys), in_group, self._n_groups)
+            smallest = grouped.min(axis=1, initial=np.inf)
+        else:
+            grouped = keys[: in_group * self._n_groups].reshape(in_group, self._n_groups, keys.shape[1])
+            smallest = grouped.min(axis=0, initial=np.inf).T
+        queries = slice(first, first + keys.shape[axis])
+        best = np.concatenate([self.best[queries], smallest], axis=1)
+        best.partition(self.best.shape[1] - 1, axis=1)
+        self.best[queries] = best[:, : self.best.shape[1]]
+        limits = self.limits[queries]
+        hits = np.flatnonzero(keys < (limits[:, None] if axis == 0 else limits))
+        row, column = np.divmod(hits, keys.shape[1])
+        at, place = (row, column) if axis == 0 else (column, row)
+        self._pending.append(((first + at).astype(np.int32), (other + place).astype(np.int32), keys[row, column]))
+        self._n_pending += len(hits)
+        if self._n_pending > max(_MOST_PENDING, 2 * self._n_settled):
+            self.found()
 
     def found(self) -> tuple[Array, Array, Array]:
-        """All candidates so far: places in queries, places in among, keys."""
-        at, other, keys = (np.concatenate(part) for part in zip(*self.pending, strict=True))
-        return at, other, keys
+        """Positions of queries, positions of others and keys of all pairs that are within the limits."""
+        at, other, keys = (np.concatenate(part) for part in zip(*self._pending, strict=True))
+        within = keys < self.limits[at]
+        self._pending = [(at[within], other[within], keys[within])]
+        self._n_pending = self._n_settled = len(self._pending[0][0])
+        return self._pending[0]
 
-    def settle(self) -> None:
-        """Drops what is beyond the current limits, and gives up rows that have too many candidates."""
-        at, other, keys = self.found()
-        within = (keys <= self.side.limits[at]) & ~self.side.lost[at]
-        at, other, keys = at[within], other[within], keys[within]
-        crowded = np.bincount(at, minlength=len(self.queries)) > self.most
-        if crowded.any():
-            self.side.lost[crowded] = True
-            self.side.limits[crowded] = -np.inf
-            within = ~crowded[at]
-            at, other, keys = at[within], other[within], keys[within]
-        self.pending = [(at, other, keys)]
-        self.n_pending = self.n_settled = len(at)
+
+def _collected(points: PointSet, queries: Array, among: Array, width: int, tile_rows: int) -> _Candidates:
+    """Candidates by half the squared distances in float32, tile by tile; a tile of ``queries`` serves both sides."""
+    symmetric = queries is among
+    found = _Candidates(len(queries), width, tile_rows)
+    step = max(1, _LOADED_BYTES // (4 * (points.dim + 2) * tile_rows)) * tile_rows
+    out = np.empty(tile_rows**2, dtype=np.float32)
+    for first in range(0, len(queries), step):
+        left = _loaded(points, queries[first : first + step])
+        for second in range(first if symmetric else 0, len(among), step):
+            same = symmetric and first == second
+            right = left.copy() if same else _loaded(points, among[second : second + step])
+            right[:, :-2] *= -1
+            right[:, [-2, -1]] = right[:, [-1, -2]]
+            for i in range(0, len(left), tile_rows):
+                for j in range(i if same else 0, len(right), tile_rows):
+                    rows, columns = left[i : i + tile_rows], right[j : j + tile_rows]
+                    keys = out[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+                    np.matmul(rows, columns.T, out=keys)  # torch might leave out bits, if the user allowed it
+                    if same and i == j:
+                        np.fill_diagonal(keys, np.inf)
+                    found.take(keys, first + i, second + j)
+                    if symmetric and first + i != second + j:
+                        found.take(keys, second + j, first + i, axis=1)
+    return found
+
+
+def _loaded(points: PointSet, rows: Array) -> Array:
+    """Factors of the products that are keys, float32 (m, dim + 2): a, |a|^2 / 2 and 1."""
+    found = np.empty((len(rows), points.dim + 2), dtype=np.float32)
+    for part in (slice(first, first + _ROWS_IN_CACHE) for first in range(0, len(rows), _ROWS_IN_CACHE)):
+        found[part, :-2] = points.block(_run(rows[part])).numpy()
+    found[:, -2] = 0.5 * points.squares[rows]
+    found[:, -1] = 1
+    return found
+
+
+def _reach(points: PointSet, queries: Array, kth: Array) -> Array:
+    """The largest key (m,) that one of the k nearest rows may have, from the k-th smallest keys of the queries."""
+    g, moved = _relative_error(points.dim), points.rounding
+    length = 1.001 * np.sqrt(points.squares[queries]) + moved  # rounded or not
+    rounded = np.sqrt((2 * np.maximum(kth, 0) + 6 * g * length**2 + _UNDERFLOW) / (1 - 4 * g))  # k rows are as near
+    apart = (rounded + 2 * _UNIT * length + 2 * moved) / (1 - _UNIT)  # and thus as they are
+    reach = apart + _UNIT * (2 * length + apart) + 2 * moved  # of a row as near as that, rounded
+    found: Array = _LIMIT_MARGIN * (0.5 * reach**2 + g * (length**2 + (length + reach) ** 2) + _UNDERFLOW)
+    return found
 
 
 def _run(rows: Array) -> slice | Array:
@@ -446,8 +367,6 @@ def find_first_equals(points: PointSet, rows: Array) -> Array:
     return firsts
 
 
-_TILE_ROWS = 1024
-_PAIRS_AT_A_TIME = 1 << 20  # candidates whose exact distances are sorted together
 _WIDE_BYTES = 1 << 26  # of float64 distances to all rows at a time
 
 
@@ -500,8 +419,13 @@ def find_nearest_points(
     if queries is None or among is None:
         everything = np.arange(len(points))
         queries = among = everything
-    at, rows, lost = find_candidates(points, queries, among, k, tile_rows=tile_rows)
-    distances, neighbours = _ordered(points, queries, at, rows, k)
+    found = _collected(points, queries, among, k + _SPARE, tile_rows)
+    limits = _reach(points, queries, np.partition(found.best, k - 1, axis=1)[:, k - 1])
+    separated = limits < found.limits
+    at, other, keys = found.found()
+    possible = separated[at] & (keys <= limits[at])
+    distances, neighbours = _ordered(points, queries, at[possible].astype(np.int64), among[other[possible]], k)
+    lost = np.flatnonzero(~separated)
     if len(lost):
         distances[lost], neighbours[lost] = _among_all(points, queries[lost], among, k)
     return distances, neighbours
@@ -509,29 +433,14 @@ def find_nearest_points(
 
 def _ordered(points: PointSet, queries: Array, at: Array, rows: Array, k: int) -> tuple[Array, Array]:
     """Exact distances (m, k) and rows (m, k) from all pairs that may be among the nearest; 0 where there are none."""
+    first = queries[at]
+    pairs = np.minimum(first, rows) * len(points) + np.maximum(first, rows)
+    pairs, which = np.unique(pairs, return_inverse=True)  # two that are each other's candidates: once
+    exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
+    best = _first(at, exact, rows, k)
     distances, neighbours = np.zeros((len(queries), k)), np.zeros((len(queries), k), dtype=np.int64)
-    for some in _groups(np.arange(len(queries)), np.bincount(at, minlength=len(queries)), _PAIRS_AT_A_TIME):
-        every = len(some) == len(queries)
-        chosen = slice(None) if every else np.flatnonzero((some[0] <= at) & (at <= some[-1]))
-        places, others = at[chosen], rows[chosen]
-        first = queries[places]
-        pairs = np.minimum(first, others) * len(points) + np.maximum(first, others)
-        pairs, which = np.unique(pairs, return_inverse=True)  # two that are each other's candidates: once
-        exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
-        best = _first(places, exact, others, k)
-        distances[places[best[:, 0]]], neighbours[places[best[:, 0]]] = exact[best], others[best]
+    distances[at[best[:, 0]]], neighbours[at[best[:, 0]]] = exact[best], rows[best]
     return distances, neighbours
-
-
-def _groups(queries: Array, counts: Array, most: int) -> Iterator[Array]:
-    """Queries in groups with at most ``most`` candidates together, or single ones."""
-    first = 0
-    ends = np.cumsum(counts[queries])
-    while first < len(queries):
-        before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield queries[first:last]
-        first = last
 
 
 def _among_all(points: PointSet, queries: Array, among: Array, k: int) -> tuple[Array, Array]:
@@ -549,10 +458,10 @@ def _among_all(points: PointSet, queries: Array, among: Array, k: int) -> tuple[
     longest = 1.001 * math.sqrt(points.squares.max()) + points.rounding
     slack = 16 * (points.dim + 8) * _FLOAT64_UNIT * longest**2
     for part in split_into_blocks(len(queries), len(firsts), _WIDE_BYTES // 2):
-        left = _wide(points, queries[part])
+        left = points.exact(queries[part]) - points.centre
         squared = np.empty((len(left), len(firsts)))
         for others in split_into_blocks(len(firsts), points.dim):
-            right = _wide(points, firsts[others])
+            right = points.exact(firsts[others]) - points.centre
             squared[:, others] = np.einsum("nd,nd->n", right, right) - 2 * left @ right.T
         for place, query in enumerate(queries[part]):
             limit = np.partition(squared[place], wanted - 1)[wanted - 1] + slack
@@ -568,12 +477,6 @@ def _among_all(points: PointSet, queries: Array, among: Array, k: int) -> tuple[
     return found, rows
 
 
-def _wide(points: PointSet, rows: Array) -> Array:
-    found: Array = (points.exact(rows) - points.centre) * points.gain
-    return found
-
-
-_SPARE = 64  # candidates beyond the neighbours that are asked for
 _DIGITS = 12  # of a similarity
 
 
@@ -628,7 +531,9 @@ class CosineIndex:
             complete = ~possible[:, -1] if near.shape[1] < len(self.data) else np.ones(len(block), dtype=bool)
             similarities = np.empty((len(block), wanted))
             neighbours = np.empty((len(block), wanted), dtype=np.int64)
-            for some in _groups(np.flatnonzero(complete), possible.sum(axis=1), self.pairs):
+            settled = np.flatnonzero(complete)
+            step = max(1, self.pairs // near.shape[1])
+            for some in (settled[first : first + step] for first in range(0, len(settled), step)):
                 similarities[some], neighbours[some] = _ranked(self, unit[some], possible[some], rows[some], wanted)
             again = np.flatnonzero(~complete)
             if len(again):

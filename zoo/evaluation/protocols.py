@@ -83,13 +83,12 @@ _STREAMED = {
     "weight_decay": (1e-8, 2e-4),
     "batch_size": (512, 1024, 2048, 4096),
     "batch_norm": (True, False),
-    "optimizer": ("adam", "sgd", "lars"),
+    "optimizer": ("adam", "sgd"),
     "schedule": ("multistep", "cosine", "warmcosine"),
     "standard_first": True,
     "n_startup_trials": 20,
     "candidates_per_pass": 10,
     "validation_share": 0.1,
-    "precision": "float32",
     "window_bytes": 1 << 30,
     "block_rows": 8,
 }
@@ -147,7 +146,7 @@ PROTOCOLS = {
             _ROWS | _WALK | _FOLDS,
         ),
         _protocol(
-            "zoo-streamed-1",
+            "zoo-streamed-2",
             "linear probe trained by gradient descent for 100 epochs, for features that do not fit in memory; its "
             "settings are tuned in 30 trials on a tenth of the labels, by the error on training images that are like "
             "those of the evaluation",
@@ -197,8 +196,8 @@ PROTOCOLS = {
             _ROWS | _WALK | _FOLDS | _PARTS,
         ),
         _protocol(
-            "zoo-risk-streamed-1",
-            "signed parts of the full-shot error, from errors by `zoo-streamed-1`, with three held-out subsets as "
+            "zoo-risk-streamed-2",
+            "signed parts of the full-shot error, from errors by `zoo-streamed-2`, with three held-out subsets as "
             "large as the test set",
             "StreamedProbe",
             _STREAMED,

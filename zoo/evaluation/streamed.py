@@ -1,26 +1,18 @@
 """A full-shot linear probe that is tuned and trained by gradient descent, on features that need not fit in memory.
 
-The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): settings are tuned on a tenth of the data
-by 30 trials of the tree-structured Parzen estimator, and the best are used once on all data, 100 epochs each time. Many
-candidates are trained in the same pass over the data (:mod:`.streamed_training`).
+After the published evaluation (Dubois et al. 2023, Appendix C.3), without its third optimizer, LARS: settings are tuned
+on a tenth of the data by 30 trials of the tree-structured Parzen estimator, and the best are used once on all data, 100
+epochs each time. Many candidates are trained in the same pass over the data (:mod:`.streamed_training`).
 """
 
 from __future__ import annotations
 
-import io
-import json
-import pickle
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..errors import DataError, QueryError, StoreError
-from ..files import replace_file
+from ..errors import DataError, QueryError
 from ..optional import require_extra
 from .arrays import Array
 from .streamed_training import (
@@ -30,7 +22,6 @@ from .streamed_training import (
     Hyperparameters,
     LabelledRows,
     PassSettings,
-    State,
     TrainedCandidate,
     check_labelled_sets,
     compute_moments,
@@ -54,7 +45,6 @@ Trial: TypeAlias = dict[str, Any]
 TUNING, FINAL = 0, 1  # stages
 _LARGEST_SETTING = 1e30  # that float32 has room for
 _WORST_PERCENT = 100.0  # reported for a training that diverged
-_N_SAMPLED_ROWS = 64  # of features, that identify a data set
 
 
 # Settings of well-known linear evaluations, tried before anything is drawn
@@ -64,7 +54,6 @@ STANDARD = tuple(
         (0.3, 1e-6, 2048, False, "sgd", "warmcosine"),
         (0.1, 1e-6, 512, False, "adam", "multistep"),
         (0.01, 1e-4, 512, True, "sgd", "multistep"),  # VISSL
-        (0.02, 2e-8, 4096, False, "lars", "cosine"),  # SimSiam
         (0.1, 2e-8, 1024, False, "sgd", "cosine"),  # MoCo
         (0.001, 2.1e-8, 1024, False, "sgd", "cosine"),  # DINO
     )
@@ -99,27 +88,17 @@ class SearchSpace:
             raise QueryError("batch_norm is empty, expected True, False or both.")
 
     @property
-    def _sizes(self) -> list[int]:
-        return sorted(set(self.batch_size))
-
-    @property
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """For Optuna; of the batch size its index in ascending order, for sizes have an order."""
+        """For Optuna."""
         floats, choices = optuna.distributions.FloatDistribution, optuna.distributions.CategoricalDistribution
         return {
-            "batch_size": optuna.distributions.IntDistribution(0, len(self._sizes) - 1),
             "learning_rate_per_256": floats(*self.learning_rate_per_256, log=True),
             "weight_decay": floats(*self.weight_decay, log=True),
+            "batch_size": choices(self.batch_size),
+            "batch_norm": choices(self.batch_norm),
             "optimizer": choices(self.optimizer),
             "schedule": choices(self.schedule),
-            "batch_norm": choices(self.batch_norm),
         }
-
-    def parameters(self, candidate: Hyperparameters) -> dict[str, Any]:
-        return {**asdict(candidate), "batch_size": self._sizes.index(candidate.batch_size)}
-
-    def candidate(self, parameters: Mapping[str, Any]) -> Hyperparameters:
-        return Hyperparameters(**{**parameters, "batch_size": self._sizes[parameters["batch_size"]]})
 
     def __contains__(self, candidate: Hyperparameters) -> bool:
         ranges = (self.learning_rate_per_256, self.weight_decay)
@@ -133,136 +112,27 @@ class SearchSpace:
         )
 
 
-def split_rounds(n_trials: int, n_startup: int, at_once: int) -> list[range]:
-    """Numbers of the trials of each round.
+def create_study(space: SearchSpace, *, seed: int, n_startup: int, standard_first: bool) -> optuna.Study:
+    """A search by the tree-structured Parzen estimator (multivariate) for the smallest error in percent.
 
-    The first ``n_startup`` are drawn without looking at results, so that they may come in rounds of any size; from then
-    on a round learns from all rounds before it.
-
-    >>> split_rounds(30, 20, 10)
-    [range(0, 10), range(10, 20), range(20, 30)]
-    >>> split_rounds(7, 3, 4)
-    [range(0, 3), range(3, 7)]
+    Candidates that are asked for together differ, for those without an answer count as bad ones ("constant liar"). The
+    first ``n_startup`` are drawn at random, after those of :data:`STANDARD` in the space if ``standard_first``.
     """
-    spans = ((0, min(n_startup, n_trials)), (min(n_startup, n_trials), n_trials))
-    return [range(a, min(a + at_once, end)) for first, end in spans for a in range(first, end, at_once)]
-
-
-def propose_candidates(
-    space: SearchSpace,
-    numbers: Sequence[int],
-    earlier: Sequence[tuple[Hyperparameters, float | None]],
-    *,
-    seed: int,
-    n_startup: int,
-    standard_first: bool,
-) -> list[Hyperparameters]:
-    """The candidates of a round with these ``numbers``, from those of earlier rounds and their errors in percent.
-
-    The tree-structured Parzen estimator (multivariate) proposes one candidate after the other; those that are not yet
-    trained count as bad ones ("constant liar"), so that the next one is sought elsewhere. An error of None is of a
-    training that diverged. The first ``n_startup`` trials are drawn at random, after those of :data:`STANDARD` in the
-    space, if ``standard_first``. A proposal depends on the seed, its number and the earlier results, not on what this
-    process did before.
-    """
-    first = [candidate for candidate in STANDARD if candidate in space] if standard_first else []
-    distributions = space.distributions
-    with _quiet():
-        study = optuna.create_study()
-        for candidate, error in earlier:
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params=space.parameters(candidate),
-                    distributions=distributions,
-                    value=_WORST_PERCENT if error is None else error,
-                )
-            )
-        found = []
-        for number in numbers:
-            if number < len(first):
-                study.enqueue_trial(space.parameters(first[number]))
-            words = np.random.SeedSequence([seed, number]).generate_state(1)
-            study.sampler = optuna.samplers.TPESampler(
-                seed=int(words[0]),
-                n_startup_trials=n_startup if number >= n_startup else len(earlier) + len(numbers) + 1,
-                multivariate=True,
-                constant_liar=True,
-            )
-            found.append(space.candidate(study.ask(distributions).params))
-    return found
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences Optuna's line a study and its warning that some options may change."""
     before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # without a line per study
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
+            sampler = optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=n_startup, multivariate=True, constant_liar=True
+            )
+            study = optuna.create_study(sampler=sampler)
     finally:
         optuna.logging.set_verbosity(before)
-
-
-class FitCheckpoint:
-    """The file with the finished trials of a fit and the training under way; without a path nothing is saved."""
-
-    def __init__(self, path: Path | None, identity: str, *, every_s: float) -> None:
-        self._path, self._identity, self._every_s, self._last = path, identity, every_s, time.monotonic()
-        self._content: dict[str, Any] = {"identity": identity, "trials": [], "name": "", "training": None}
-        if path is None or not path.exists():
-            return
-        try:
-            found = torch.load(path, map_location="cpu", weights_only=True)
-            known, self._content = found["identity"], self._content | found
-        except (OSError, RuntimeError, ValueError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
-            raise StoreError(
-                f"The state of the fit in {path} cannot be read ({error}); remove it to begin again."
-            ) from error
-        if known != identity:
-            raise StoreError(
-                f"{path} has the state of another fit, of other options or data; give this fit another folder, or "
-                "remove that file."
-            )
-
-    @property
-    def trials(self) -> list[Trial]:
-        return list(self._content["trials"])
-
-    def training(self, name: str) -> State | None:
-        """The saved state of the training of that name, if any."""
-        return self._content["training"] if self._content["name"] == name else None
-
-    def save(self, state: Callable[[], dict[str, Any]], *, at_once: bool) -> None:
-        """Saves what is new, if the file is old enough or ``at_once``."""
-        if self._path is None or (not at_once and time.monotonic() - self._last < self._every_s):
-            return
-        self._content |= state()
-        content = io.BytesIO()  # torch raises no OSError if the disk is full
-        torch.save(self._content, content)
-        try:
-            with replace_file(self._path) as file:
-                file.write(content.getbuffer())
-        except OSError as error:
-            raise StoreError(
-                f"The state of the fit could not be written to {self._path} ({error}); make room and fit again, which "
-                "goes on from the last state."
-            ) from error
-        self._last = time.monotonic()
-
-
-def hash_fit(settings: dict[str, Any], data: LabelledRows, validation: LabelledRows | None) -> str:
-    """Hash of all that a fit depends on; of the features the shape, the labels and rows spread over the whole."""
-    digest = blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
-    for part in (data, validation):
-        if part is None:
-            continue
-        digest.update(json.dumps([len(part), part.dim]).encode())
-        digest.update(np.ascontiguousarray(part.y).tobytes())
-        for row in sorted({int(row) for row in np.linspace(0, len(part) - 1, _N_SAMPLED_ROWS)}):
-            digest.update(part.read(slice(row, row + 1)).tobytes())
-    return digest.hexdigest()
+    for candidate in STANDARD:
+        if standard_first and candidate in space:
+            study.enqueue_trial(asdict(candidate))
+    return study
 
 
 def parse_candidate(trial: Trial) -> Hyperparameters:
@@ -281,14 +151,10 @@ class PassProgress:
     epochs: int
 
 
-_NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
-
-
 class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear softmax classifier, tuned by 30 trials on a tenth of the data and trained once on all.
 
-    Deterministic by seed; a fit that was interrupted and resumed in its folder ends as if it had not been, bit for bit.
-    The number is defined by the settings, not by convergence; where the data fits in memory,
+    Deterministic by seed. The number is defined by the settings, not by convergence; where the data fits in memory,
     :class:`zoo.evaluation.logistic.LogisticProbe` is faster and has an optimum to converge to.
 
     Parameters
@@ -301,27 +167,21 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Ranges. The learning rate is multiplied by batch_size / 256, and by 0.01 for Adam.
     batch_size, batch_norm, optimizer, schedule : tuple
         Choices. Batch normalisation (without learnt scale and shift) comes before the linear layer; at test time the
-        moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9) and
-        "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.compute_schedule_factor`.
+        moments of all training rows take the place of a batch's. The optimizers are "adam" and "sgd" (momentum 0.9);
+        the schedules those of :func:`zoo.evaluation.streamed_training.compute_schedule_factor`.
     standard_first : bool
-        Try the settings of six well-known linear evaluations first, as far as they lie in the space.
+        Try the settings of five well-known linear evaluations first, as far as they lie in the space.
     n_startup_trials : int
         Trials before the estimator takes over, the standard ones among them.
     candidates_per_pass : int
         Trials that are proposed together and trained together.
     validation_share : float
         Of each class, held out from tuning where ``fit`` is given no validation data.
-    precision : "float32" or "bfloat16"
-        Of the factors of the matrix products in training; sums are float32. bfloat16 changes the number, and loses
-        digits of features whose mean is large.
     window_bytes, block_rows : int
         Features in memory at a time, and neighbouring rows that stay together; they decide the order of rows.
     seed : int
     device : str, optional
         By default "cuda" if there is one.
-    folder : path, optional
-        Where to save the state of the fit, after every round and epoch but not more often than every
-        ``checkpoint_every_s`` seconds.
     progress : callable, optional
         Called with a :class:`PassProgress` after each epoch.
 
@@ -345,19 +205,16 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: tuple[float, float] = (1e-8, 2e-4),
         batch_size: tuple[int, ...] = (512, 1024, 2048, 4096),
         batch_norm: tuple[bool, ...] = (True, False),
-        optimizer: tuple[str, ...] = ("adam", "sgd", "lars"),
+        optimizer: tuple[str, ...] = ("adam", "sgd"),
         schedule: tuple[str, ...] = ("multistep", "cosine", "warmcosine"),
         standard_first: bool = True,
         n_startup_trials: int = 20,
         candidates_per_pass: int = 10,
         validation_share: float = 0.1,
-        precision: str = "float32",
         window_bytes: int = 1 << 30,
         block_rows: int = 8,
         seed: int = 0,
         device: str | None = None,
-        folder: str | Path | None = None,
-        checkpoint_every_s: float = 30.0,
         progress: Callable[[PassProgress], None] | None = None,
     ) -> None:
         self.n_trials = n_trials
@@ -373,13 +230,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_startup_trials = n_startup_trials
         self.candidates_per_pass = candidates_per_pass
         self.validation_share = validation_share
-        self.precision = precision
         self.window_bytes = window_bytes
         self.block_rows = block_rows
         self.seed = seed
         self.device = device
-        self.folder = folder
-        self.checkpoint_every_s = checkpoint_every_s
         self.progress = progress
 
     def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> StreamedProbe:
@@ -402,8 +256,6 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If shapes, labels or numbers are not as expected, or every training diverged.
         QueryError
             If an option is out of its range.
-        StoreError
-            If ``folder`` has the state of another fit, or cannot be read or written.
         """
         space = self._checked_space()
         self.classes_, data, given = check_labelled_sets(x, y, x_val, y_val)
@@ -411,9 +263,8 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         moments = compute_moments(data)
         if given is not None:
             compute_moments(given)  # refuses what is not finite before anything is trained
-        saved = self._saved(data, given)
-        trials = self._tuned(space, saved, *self._tuning_data(data, given, groups))
-        chosen, trained = self._final(saved, trials, data)
+        trials = self._tuned(space, *self._tuning_data(data, given, groups))
+        chosen, trained = self._final(trials, data)
         self._adopt(trained, moments)
         error, log_loss = (
             (None, None) if given is None else evaluate_candidates([trained], given, moments, self._setting(FINAL))[0]
@@ -458,8 +309,6 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("tuning_share", "validation_share"):
             if not 0 < getattr(self, name) <= 1:
                 raise QueryError(f"{name} is {getattr(self, name)}, expected a share above 0 and up to 1.")
-        if self.precision not in ("float32", "bfloat16"):
-            raise QueryError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'.")
         return SearchSpace(**{name: getattr(self, name) for name in SearchSpace.__dataclass_fields__})
 
     def _setting(self, stage: int) -> PassSettings:
@@ -472,38 +321,20 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             largest_batch=max(self.batch_size),
             window_bytes=self.window_bytes,
             block_rows=self.block_rows,
-            precision=self.precision,
             device=torch.device(device),
         )
 
-    def _saved(self, data: LabelledRows, given: LabelledRows | None) -> FitCheckpoint:
-        if self.folder is None:
-            return FitCheckpoint(None, "", every_s=0)
-        settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
-        path = Path(self.folder) / "fit.pt"
-        return FitCheckpoint(path, hash_fit(settings, data, given), every_s=self.checkpoint_every_s)
-
-    def _tuned(
-        self, space: SearchSpace, saved: FitCheckpoint, data: LabelledRows, validation: LabelledRows
-    ) -> list[Trial]:
-        """All trials, each trained on ``data`` and scored on ``validation``; saved ones are not repeated."""
-        moments, trials, setting = compute_moments(data), saved.trials, self._setting(TUNING)
-        for numbers in split_rounds(self.n_trials, self.n_startup_trials, self.candidates_per_pass):
-            if numbers.stop <= len(trials):
-                continue
-            candidates = propose_candidates(
-                space,
-                numbers,
-                [(parse_candidate(trial), trial["validation_error_percent"]) for trial in trials],
-                seed=self.seed,
-                n_startup=self.n_startup_trials,
-                standard_first=self.standard_first,
-            )
-            name = f"trials {numbers.start} to {numbers.stop - 1}"
-            done = self._trained(saved, name, data, candidates, setting, len(trials))
+    def _tuned(self, space: SearchSpace, data: LabelledRows, validation: LabelledRows) -> list[Trial]:
+        """All trials, each trained on ``data`` and scored on ``validation``."""
+        moments, setting, trials = compute_moments(data), self._setting(TUNING), list[Trial]()
+        study = create_study(space, seed=self.seed, n_startup=self.n_startup_trials, standard_first=self.standard_first)
+        while len(trials) < self.n_trials:
+            number = min(self.candidates_per_pass, self.n_trials - len(trials))
+            asked = [study.ask(space.distributions) for _ in range(number)]
+            done = self._trained(data, [Hyperparameters(**one.params) for one in asked], setting, len(trials))
             scores = evaluate_candidates(done, validation, moments, setting)
-            for one, (error, log_loss) in zip(done, scores, strict=True):
-                diverged = one.diverged_at_epoch or (None if error is not None else self.epochs)
+            for trial, one, (error, log_loss) in zip(asked, done, scores, strict=True):
+                study.tell(trial, _WORST_PERCENT if error is None else error)
                 trials.append(
                     {
                         **asdict(one.candidate),
@@ -511,13 +342,12 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                         "validation_error_percent": error,
                         "validation_log_loss": log_loss,
                         "train_loss": one.train_loss,
-                        "diverged_at_epoch": diverged,
+                        "diverged_at_epoch": one.diverged_at_epoch or (None if error is not None else self.epochs),
                     }
                 )
-            saved.save(lambda: {"trials": trials, "name": "", "training": None}, at_once=True)
         return trials
 
-    def _final(self, saved: FitCheckpoint, trials: Sequence[Trial], data: LabelledRows) -> tuple[int, TrainedCandidate]:
+    def _final(self, trials: Sequence[Trial], data: LabelledRows) -> tuple[int, TrainedCandidate]:
         """The training on all data by the best settings that do not diverge there, and the number of their trial.
 
         Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
@@ -528,8 +358,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if trial["validation_error_percent"] is not None
         )
         for _, _, number in ranked:
-            name, candidate = f"final training by the settings of trial {number}", parse_candidate(trials[number])
-            (one,) = self._trained(saved, name, data, [candidate], self._setting(FINAL), len(trials))
+            (one,) = self._trained(data, [parse_candidate(trials[number])], self._setting(FINAL), len(trials))
             if one.diverged_at_epoch is None:
                 return number, one
         raise DataError(
@@ -538,19 +367,11 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _trained(
-        self,
-        saved: FitCheckpoint,
-        name: str,
-        data: LabelledRows,
-        candidates: Sequence[Hyperparameters],
-        setting: PassSettings,
-        n_trials_done: int,
+        self, data: LabelledRows, candidates: Sequence[Hyperparameters], setting: PassSettings, n_trials_done: int
     ) -> list[TrainedCandidate]:
-        """One pass after the other over the data, each saved and reported."""
+        """Trains candidates together, and reports every epoch."""
 
-        def after_epoch(epoch: int, state: Callable[[], State]) -> None:
-            is_last = setting.stage == FINAL and epoch == setting.epochs
-            saved.save(lambda: {"name": name, "training": state()}, at_once=is_last)
+        def after_epoch(epoch: int) -> None:
             if self.progress is not None:
                 self.progress(
                     PassProgress(
@@ -563,7 +384,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     )
                 )
 
-        return train(data, candidates, setting, began=saved.training(name), after_epoch=after_epoch)
+        return train(data, candidates, setting, after_epoch=after_epoch)
 
     def _tuning_data(
         self, data: LabelledRows, given: LabelledRows | None, groups: Any
@@ -580,7 +401,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _adopt(self, trained: TrainedCandidate, moments: FeatureMoments) -> None:
         """Takes over the final probe as a map of features as they are."""
-        weight, bias = trained.weight.double(), trained.bias.double()
+        weight, bias = (one.detach().cpu().double() for one in (trained.linear.weight, trained.linear.bias))
         self._centre = np.zeros(self.n_features_in_)
         if trained.candidate.batch_norm:
             mean, scale = compute_normalisation(moments)

@@ -1,12 +1,8 @@
-"""Training many linear probes in one pass over labelled features that may lie on disk.
+"""Training linear probes by gradient descent in one pass over labelled features that may lie on disk.
 
-All candidates see the same rows in the same order. Those with the same batch size and the same choice of batch
-normalisation form a stack: their batches are the same, so that one matrix product, of the batch (b, dim) and the
-stacked weights of m candidates (m * n_classes, dim), serves all of them, and another one their gradients. A stack with
-smaller batches splits what is read for the largest. The result of a candidate does not depend on the others, except for
-rounding.
-
-Gradients are written out rather than recorded; steps are those of ``torch.optim``, fused. The intercept is not decayed.
+Candidates that are trained together see the same rows in the same order, and are otherwise independent: each is a
+linear map with an optimizer and a schedule of ``torch.optim``. Smaller batches are parts of what is read for the
+largest. The intercept is not decayed.
 
 An epoch reads blocks of a few neighbouring rows in random order, dealt out to windows that fit in memory, and shuffles
 the rows of each window. If all rows fit into one window they are read once, and every epoch is a plain permutation.
@@ -15,11 +11,10 @@ the rows of each window. If all rows fit into one window they are read once, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from ..datasets.images import follow_first_copy
 from ..errors import DataError
@@ -41,11 +36,10 @@ with require_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
 
-OPTIMIZERS = ("adam", "sgd", "lars")
+OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("multistep", "cosine", "warmcosine", "constant")
 MOMENTUM = 0.9
 _ADAM_SHARE = 0.01  # of the learning rate, so that one range suits all optimizers
-_LARS_TRUST = 0.001
 _WARM_UP_SHARE = 0.1  # of the steps
 _DROPS = (0.6, 0.8)  # shares of the steps after which the learning rate falls to a tenth
 
@@ -66,46 +60,6 @@ class Hyperparameters:
         """The largest of the schedule."""
         share = _ADAM_SHARE if self.optimizer == "adam" else 1.0
         return self.learning_rate_per_256 * self.batch_size / 256 * share
-
-
-def build_optimizer(
-    candidate: Hyperparameters, weight: torch.nn.Parameter, bias: torch.nn.Parameter
-) -> torch.optim.Optimizer:
-    """The optimizer of one candidate; the intercept does not decay."""
-    groups = [{"params": [weight], "weight_decay": candidate.weight_decay}, {"params": [bias], "weight_decay": 0.0}]
-    if candidate.optimizer == "adam":
-        return torch.optim.Adam(groups, lr=candidate.learning_rate, fused=True)
-    if candidate.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=candidate.learning_rate, momentum=MOMENTUM, fused=True)
-    return Lars(groups, lr=candidate.learning_rate, momentum=MOMENTUM)
-
-
-class Lars(torch.optim.Optimizer):
-    """Layer-wise adaptive rate scaling, by which steps are proportional to the norm of the parameter.
-
-    You et al. 2017, Large Batch Training of Convolutional Networks, Eq. 6 and Algorithm 1:
-    v <- momentum v + trust |w| / (|g| + decay |w|) (g + decay w);  w <- w - lr v, with trust 0.001. As is usual, a
-    parameter without decay (the intercept) moves by its plain gradient, and so does one that is 0.
-    """
-
-    def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
-        super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": 0.0})
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                step = parameter.grad
-                if group["weight_decay"]:
-                    norm, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(step)
-                    trust = _LARS_TRUST * norm / (slope + group["weight_decay"] * norm)
-                    step = torch.add(step, parameter, alpha=group["weight_decay"])
-                    step.mul_(torch.where((norm > 0) & (slope > 0), trust, torch.ones_like(trust)))
-                state = self.state[parameter]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = torch.zeros_like(parameter)
-                moving = state["momentum_buffer"].mul_(group["momentum"]).add_(step)
-                parameter.add_(moving, alpha=-group["lr"])
 
 
 def compute_schedule_factor(schedule: str, step: int, n_steps: int) -> float:
@@ -357,7 +311,6 @@ def _slice_if_possible(index: slice | Array) -> slice | Array:
     return slice(int(index[0]), int(index[-1]) + 1)
 
 
-State: TypeAlias = dict[str, Any]
 EPSILON = 1e-5  # of batch normalisation
 _LOGITS_AT_A_TIME = 1 << 24  # while evaluating
 
@@ -373,97 +326,52 @@ class PassSettings:
     largest_batch: int
     window_bytes: int
     block_rows: int
-    precision: str
     device: torch.device
 
 
-@dataclass(eq=False)
 class TrainedCandidate:
-    """One candidate after, or in the middle of, its training."""
+    """One candidate after, or in the middle of, its training of ``n_steps`` steps."""
 
-    candidate: Hyperparameters
-    weight: torch.Tensor  # (n_classes, dim)
-    bias: torch.Tensor  # (n_classes,)
-    steps: list[State] = field(default_factory=lambda: [{}, {}])  # the optimizer's, for weight and bias
-    train_loss: float | None = None  # mean over the last epoch, while the weights moved
-    diverged_at_epoch: int | None = None
+    def __init__(self, candidate: Hyperparameters, dim: int, n_steps: int, setting: PassSettings) -> None:
+        self.candidate = candidate
+        self.train_loss: float | None = None  # mean over the last epoch, while the weights moved
+        self.diverged_at_epoch: int | None = None
+        self.linear = _beginning(dim, setting)
+        groups = [
+            {"params": [self.linear.weight], "weight_decay": candidate.weight_decay},
+            {"params": [self.linear.bias], "weight_decay": 0.0},
+        ]
+        self._optimizer: torch.optim.Optimizer = (
+            torch.optim.Adam(groups, lr=candidate.learning_rate, fused=True)
+            if candidate.optimizer == "adam"
+            else torch.optim.SGD(groups, lr=candidate.learning_rate, momentum=MOMENTUM, fused=True)
+        )
+        self._n_done, self._n_steps = 0, n_steps
+        self._loss = torch.zeros((), dtype=torch.float64, device=setting.device)  # summed over rows
 
-
-class CandidateStack:
-    """Candidates that share batches, and so the products of a step."""
-
-    def __init__(self, members: Sequence[TrainedCandidate], setting: PassSettings, sizes: Sequence[int]) -> None:
-        self.members = list(members)
-        self._classes, self._precision = setting.n_classes, setting.precision
-        self.batch_size = members[0].candidate.batch_size
-        self.batch_norm = members[0].candidate.batch_norm
-        self._total_steps = setting.epochs * sum(len(split_near_equal(size, self.batch_size)) for size in sizes)
-        self._weight = torch.cat([member.weight for member in members]).to(setting.device)  # (m n_classes, dim)
-        self._bias = torch.cat([member.bias for member in members]).to(setting.device)
-        self._weight_gradient = torch.empty_like(self._weight)
-        self._bias_gradient = torch.empty_like(self._bias)
-        self.loss = torch.zeros(len(members), dtype=torch.float64, device=setting.device)  # summed over rows
-        self._optimizers = []
-        for number, member in enumerate(members):
-            part = slice(number * self._classes, (number + 1) * self._classes)
-            weight = torch.nn.Parameter(self._weight[part])
-            bias = torch.nn.Parameter(self._bias[part])
-            weight.grad, bias.grad = self._weight_gradient[part], self._bias_gradient[part]
-            optimizer = build_optimizer(member.candidate, weight, bias)
-            for parameter, state in zip((weight, bias), member.steps, strict=True):
-                for name, value in state.items():
-                    optimizer.state[parameter][name] = value.to(setting.device, copy=True)
-            self._optimizers.append((member.candidate, optimizer, weight, bias))
-
-    def step(self, x: torch.Tensor, y: torch.Tensor, number: int) -> None:
-        """One step of every member on one batch: float32 (b, dim), int64 (b,)."""
-        b, m = len(x), len(self.members)
-        if self.batch_norm:
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """One step on one batch: float32 (b, dim), int64 (b,)."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.candidate.learning_rate * compute_schedule_factor(
+                self.candidate.schedule, self._n_done, self._n_steps
+            )
+        if self.candidate.batch_norm:
             x = torch.nn.functional.batch_norm(x, None, None, training=True, eps=EPSILON)
-        logits = multiply_matrices(x, self._weight.T, self._precision).add_(self._bias).view(b, m, self._classes)
-        residual = torch.log_softmax(logits, dim=2)
-        index = y.view(b, 1, 1).expand(b, m, 1)
-        self.loss.sub_(residual.gather(2, index).sum(dim=(0, 2), dtype=torch.float64))
-        residual.exp_().scatter_add_(2, index, residual.new_full((1, 1, 1), -1.0).expand(b, m, 1)).div_(b)
-        flat = residual.view(b, m * self._classes)
-        multiply_matrices(flat.T, x, self._precision, out=self._weight_gradient)
-        torch.sum(flat, dim=0, out=self._bias_gradient)
-        for candidate, optimizer, _, _ in self._optimizers:
-            share = compute_schedule_factor(candidate.schedule, number, self._total_steps)
-            for group in optimizer.param_groups:
-                group["lr"] = candidate.learning_rate * share
-            optimizer.step()
+        self._optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(self.linear(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self._loss += loss.detach() * len(x)
+        self._n_done += 1
 
-    def state(self) -> list[TrainedCandidate]:
-        """The members as they are now; copies on the CPU."""
-        for member, (_, optimizer, weight, bias) in zip(self.members, self._optimizers, strict=True):
-            member.weight, member.bias = _copy(weight), _copy(bias)
-            member.steps = [
-                {name: _copy(value) for name, value in optimizer.state[parameter].items() if value is not None}
-                for parameter in (weight, bias)
-            ]
-        return self.members
-
-    def survivors(self, epoch: int, n: int) -> list[bool]:
-        """Records the losses of an epoch over n rows; False for members that diverged in it."""
-        losses = (self.loss / n).tolist()
-        self.loss.zero_()
-        finite = []
-        for member, loss, (_, _, weight, _) in zip(self.members, losses, self._optimizers, strict=True):
-            finite.append(math.isfinite(loss) and bool(torch.isfinite(weight).all()))
-            member.train_loss = loss if finite[-1] else None
-            member.diverged_at_epoch = None if finite[-1] else epoch
-        return finite
-
-
-def multiply_matrices(
-    a: torch.Tensor, b: torch.Tensor, precision: str, *, out: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Matrix product in float32, or of both factors rounded to bfloat16; float32 either way."""
-    if precision == "bfloat16":
-        found = torch.mm(a.bfloat16(), b.bfloat16())
-        return found.float() if out is None else out.copy_(found)
-    return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+    def end_epoch(self, epoch: int, n: int) -> None:
+        """Records the mean loss of an epoch over n rows, or that the candidate diverged in it."""
+        loss = float(self._loss / n)
+        self._loss.zero_()
+        if math.isfinite(loss) and bool(torch.isfinite(self.linear.weight).all()):
+            self.train_loss = loss
+        else:
+            self.train_loss, self.diverged_at_epoch = None, epoch
 
 
 def train(
@@ -471,13 +379,11 @@ def train(
     candidates: Sequence[Hyperparameters],
     setting: PassSettings,
     *,
-    began: Mapping[str, Any] | None = None,
-    after_epoch: Callable[[int, Callable[[], State]], None],
+    after_epoch: Callable[[int], None],
 ) -> list[TrainedCandidate]:
-    """Trains candidates side by side, reading the data once an epoch for all; returns them in their order, on the CPU.
+    """Trains candidates side by side, reading the data once an epoch for all; returns them in their order.
 
-    ``after_epoch`` is called with the number of epochs done and a function that gives the state; ``began`` is such a
-    state, to resume from.
+    ``after_epoch`` is called with the number of epochs done.
     """
     reader = ShuffledRows(
         data,
@@ -486,30 +392,26 @@ def train(
         block_rows=setting.block_rows,
         device=setting.device,
     )
-    if began is None:
-        done, members = 0, [TrainedCandidate(candidate, *_beginning(data.dim, setting)) for candidate in candidates]
-    else:
-        done = began["epochs"]
-        members = [
-            TrainedCandidate(candidate, **one) for candidate, one in zip(candidates, began["members"], strict=True)
-        ]
-    stacks = _stacked(members, setting, reader.sizes)
-    with torch.no_grad():
-        for epoch in range(done, setting.epochs):
-            if not stacks:
-                break
-            _epoch(stacks, reader, epoch, setting)
-            finite = [stack.survivors(epoch + 1, len(data)) for stack in stacks]
-            if not all(all(ones) for ones in finite):
-                for stack in stacks:
-                    stack.state()
-                stacks = _stacked(members, setting, reader.sizes)
-            after_epoch(epoch + 1, partial(_state, epoch + 1, members, stacks))
-        for stack in stacks:
-            stack.state()
+    members = []
+    for candidate in candidates:
+        n_steps = setting.epochs * sum(len(split_near_equal(size, candidate.batch_size)) for size in reader.sizes)
+        members.append(TrainedCandidate(candidate, data.dim, n_steps, setting))
+    for epoch in range(setting.epochs):
+        going_on = [member for member in members if member.diverged_at_epoch is None]
+        if not going_on:
+            break
+        for x, y in reader.epoch(setting.seed, setting.stage, epoch):
+            for member in going_on:
+                sizes = split_near_equal(len(x), member.candidate.batch_size)
+                for part, labels in zip(torch.split(x, sizes), torch.split(y, sizes), strict=True):
+                    member.step(part, labels)
+        for member in going_on:
+            member.end_epoch(epoch + 1, len(data))
+        after_epoch(epoch + 1)
     return members
 
 
+@torch.no_grad()
 def evaluate_candidates(
     trained: Sequence[TrainedCandidate], data: LabelledRows, moments: FeatureMoments, setting: PassSettings
 ) -> list[tuple[float | None, float | None]]:
@@ -518,29 +420,15 @@ def evaluate_candidates(
     Rows whose label is none of the classes count as errors, and have no log loss.
     """
     errors, losses, known = np.zeros(len(trained)), np.zeros(len(trained)), int((data.y >= 0).sum())
-    k = setting.n_classes
-    for plain in (True, False):
-        some = [
-            number
-            for number, one in enumerate(trained)
-            if one.diverged_at_epoch is None and one.candidate.batch_norm is not plain
-        ]
-        if not some:
-            continue
-        weight = torch.cat([trained[number].weight for number in some]).to(setting.device)
-        bias = torch.cat([trained[number].bias for number in some]).to(setting.device)
-        mean, scale = compute_normalisation(moments) if not plain else (None, None)
-        for part, block in data.blocks(max(1, min(4096, _LOGITS_AT_A_TIME // len(weight)))):
-            x = make_writable(block).to(setting.device)
-            if mean is not None and scale is not None:
-                x = (x - mean.to(x)) * scale.to(x)
-            logits = torch.addmm(bias, x, weight.T).view(len(x), len(some), k)
-            y = torch.from_numpy(data.y[part]).to(setting.device).view(-1, 1)
-            wrong = (logits.argmax(dim=2) != y).sum(dim=0)
-            index = y.clamp(min=0).unsqueeze(2).expand(-1, len(some), 1)
-            loss = -torch.log_softmax(logits, dim=2).gather(2, index).squeeze(2) * (y >= 0)
-            errors[some] += wrong.cpu().numpy()
-            losses[some] += loss.sum(dim=0, dtype=torch.float64).cpu().numpy()
+    mean, scale = (one.float().to(setting.device) for one in compute_normalisation(moments))
+    for part, block in data.blocks(max(1, min(4096, _LOGITS_AT_A_TIME // setting.n_classes))):
+        x, y = make_writable(block).to(setting.device), torch.from_numpy(data.y[part]).to(setting.device)
+        normalised = (x - mean) * scale
+        for number, one in enumerate(trained):
+            logits = one.linear(normalised if one.candidate.batch_norm else x)
+            errors[number] += int((logits.argmax(dim=1) != y).sum())
+            loss = torch.nn.functional.cross_entropy(logits, y, ignore_index=-1, reduction="none")
+            losses[number] += float(loss.sum(dtype=torch.float64))
     return [
         (None, None)
         if one.diverged_at_epoch is not None or not math.isfinite(loss)
@@ -558,51 +446,11 @@ def compute_normalisation(moments: FeatureMoments) -> tuple[torch.Tensor, torch.
     return torch.from_numpy(moments.mean), torch.from_numpy(scale)
 
 
-def _epoch(stacks: Sequence[CandidateStack], reader: ShuffledRows, epoch: int, setting: PassSettings) -> None:
-    """One pass; the batches of the largest size are split for the others."""
-    done = [epoch * sum(len(split_near_equal(size, stack.batch_size)) for size in reader.sizes) for stack in stacks]
-    for x, y in reader.epoch(setting.seed, setting.stage, epoch):
-        for number, stack in enumerate(stacks):
-            first = 0
-            for size in split_near_equal(len(x), stack.batch_size):
-                stack.step(x[first : first + size], y[first : first + size], done[number])
-                first, done[number] = first + size, done[number] + 1
-
-
-def _stacked(members: Sequence[TrainedCandidate], setting: PassSettings, sizes: Sequence[int]) -> list[CandidateStack]:
-    together: dict[tuple[int, bool], list[TrainedCandidate]] = {}
-    for member in members:
-        if member.diverged_at_epoch is None:
-            together.setdefault((member.candidate.batch_size, member.candidate.batch_norm), []).append(member)
-    return [CandidateStack(some, setting, sizes) for some in together.values()]
-
-
-def _beginning(dim: int, setting: PassSettings) -> tuple[torch.Tensor, torch.Tensor]:
-    """The uniform numbers a torch.nn.Linear begins with, the same for all candidates of a stage."""
+def _beginning(dim: int, setting: PassSettings) -> torch.nn.Linear:
+    """A linear map as torch.nn.Linear begins, with the same numbers for all candidates of a stage."""
     words = np.random.SeedSequence([setting.seed, setting.stage, 1]).generate_state(1)
     generator = torch.Generator().manual_seed(int(words[0]))
-    bound = 1 / math.sqrt(dim)
-    weight = torch.empty(setting.n_classes, dim).uniform_(-bound, bound, generator=generator)
-    return weight, torch.empty(setting.n_classes).uniform_(-bound, bound, generator=generator)
-
-
-def _state(epochs: int, members: Sequence[TrainedCandidate], stacks: Sequence[CandidateStack]) -> State:
-    for stack in stacks:
-        stack.state()
-    return {
-        "epochs": epochs,
-        "members": [
-            {
-                "weight": one.weight,
-                "bias": one.bias,
-                "steps": one.steps,
-                "train_loss": one.train_loss,
-                "diverged_at_epoch": one.diverged_at_epoch,
-            }
-            for one in members
-        ],
-    }
-
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", copy=True)
+    linear = torch.nn.Linear(dim, setting.n_classes, device="meta").to_empty(device="cpu")
+    for parameter in (linear.weight, linear.bias):
+        torch.nn.init.uniform_(parameter, -1 / math.sqrt(dim), 1 / math.sqrt(dim), generator=generator)
+    return linear.to(setting.device)

@@ -55,8 +55,8 @@ def split_generation(protocol: str) -> tuple[str, int]:
 def select_newest_protocols(protocols: Iterable[str]) -> set[str]:
     """Those of some protocols of which none of the others is a newer generation.
 
-    >>> sorted(select_newest_protocols(["zoo-logistic-2", "zoo-logistic-3", "zoo-streamed-1"]))
-    ['zoo-logistic-3', 'zoo-streamed-1']
+    >>> sorted(select_newest_protocols(["zoo-logistic-2", "zoo-logistic-3", "zoo-streamed-2"]))
+    ['zoo-logistic-3', 'zoo-streamed-2']
     """
     names = set(protocols)
     newest: dict[str, int] = {}

@@ -106,7 +106,7 @@ def fit_kmeans_points(points: PointSet, n_clusters: int, *, seed: int, marks: Ar
         total += float(torch.linalg.vector_norm(apart, dim=1).double().square().sum())
     in_order = np.empty(len(points), dtype=np.int64)
     in_order[order] = labels.numpy()
-    unit = points.gain * (points.scale if points.lengths is None else 1.0)
+    unit = points.scale if points.lengths is None else 1.0
     return Clusters(labels=in_order, objective=total / len(x) / unit / unit, n_iterations=n_iterations)
 
 
