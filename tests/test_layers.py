@@ -22,7 +22,7 @@ ORDER = (
     ("results",),
     ("weights", "datasets"),
     ("encoders",),
-    ("loading", "drift", "registration"),
+    ("loading", "regression_check", "registration"),
     ("features",),
     ("evaluation",),
     ("analysis",),

@@ -12,12 +12,12 @@ from scripts.house import modules
 _VERBS = """
 accepts add adjust adopt agrees align announce answer apply arrange ask augment average boost build cache calibrate
 can centre check choose claim classify clean collect compare compile complete compute convert copy correlate count
-crop decode decompose derive describe detect direct discard divide do draw drop echo encode escape estimate evaluate
-expand explain export extract extrapolate featurise fetch filter find finish fit follow format fuse gather get group
-has hash ignore infer inspect interpolate is iterate join keep label limit link list load locate lock log look lookup
-make map mark match maximise measure merge multiply mute needs normalise note number obtain open order pair parse
-perform pick place plan plot predict prepare preprocess print project propose publish quote race raise rank read
-recognise recommend recompute record reduce refit refuse register rehearse reject release remember remove rename
+create crop decode decompose derive describe detect direct discard divide do draw drop echo encode escape estimate
+evaluate expand explain export extract extrapolate featurise fetch fill filter find finish fit follow format fuse
+gather get group has hash ignore infer inspect interpolate is iterate join keep label limit link list load locate lock
+log look lookup make map mark match maximise measure merge multiply mute needs normalise note number obtain open order
+pair parse perform pick place plan plot predict prepare preprocess print project propose publish quote race raise rank
+read recognise recommend recompute record reduce refit refuse register rehearse reject release remember remove rename
 render replace report require resample rescale resize resolve restore resume retrain round run save scale score search
 select send shorten show simulate sort split spread store strip style submit subsample suggest summarise synchronise
 tabulate tag test tidy time track train translate try tune unify unpickle unregister use verify vote warn watch wrap
