@@ -32,6 +32,8 @@ FILES = (
     "elsewhere",
     "published_file",
     "cli/runs",
+    "saved_homes/saved_homes",
+    "results/measured_again",
     "cli/compare_published",
     "choosing/published",
     "features/running",

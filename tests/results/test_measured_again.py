@@ -1,0 +1,43 @@
+"""Shipped rows of encoders whose weights ship are measured again, and are the same but for arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli_runner import document
+from zoo.results.rows import measurements
+
+METRICS = ("rankme", "alpha_req", "uniformity", "intrinsic_dimension")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+
+def shipped(encoder: str, metric: str) -> Any:
+    """The row of an encoder on digits by the usual protocol."""
+    (row,) = (
+        row
+        for row in measurements()
+        if (row.encoder, row.metric, row.dataset) == (encoder, metric, "digits")
+        and row.split in ("train", "train -> val")
+        and "(" not in row.protocol
+    )
+    return row
+
+
+@pytest.mark.parametrize("encoder", ["pocket_simclr_rn_digits", "pocket_mae_vit_digits"])
+def test_a_sample_of_shipped_rows_comes_out_again(encoder: str) -> None:
+    found = document("metric", ",".join(METRICS), encoder, "digits", "--no-record")["metrics"]
+    assert [one["metric"] for one in found] == [*METRICS]
+    for one in found:
+        assert one["value"] == pytest.approx(shipped(encoder, one["metric"]).value, rel=1e-3)
+    asked = ("evaluate", encoder, "digits", "--settings", "1%", "--seeds", "1", "--no-record")
+    (evaluation,) = document(*asked)["evaluations"]
+    one_image = 1.01 * 100 / evaluation["n_test"]  # whose nearest neighbours may be as near as others
+    assert evaluation["neighbours"]["value"] == pytest.approx(shipped(encoder, "knn_error").value, abs=one_image)
