@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -23,7 +24,7 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.cards.search import list_families
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
-from zoo.cli.options import parse_duration, parse_memory
+from zoo.cli.options import MOST_SHOWN, parse_duration, parse_memory
 from zoo.files import get_content_folder
 from zoo.weights.locations import get_weights_folder
 
@@ -107,6 +108,34 @@ def test_the_help_lists_every_verb_and_every_verb_explains_itself() -> None:
         text = run(verb, "--help").stdout
         assert f"Usage: zoo {verb}" in text and known.line.removesuffix(".") in text
         assert ("--json" in text) == (verb != "completion")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for verb in VERBS:
+        command = command_line.get_command(click.Context(command_line), verb)
+        assert command is not None
+        yield verb, command
+        for below in getattr(command, "verbs", ()):
+            yield f"{verb} {below}", command.verb(below)  # type: ignore[attr-defined]
+
+
+def test_no_help_shows_more_than_30_options_and_help_all_shows_every_one() -> None:
+    folded = []
+    for name, command in commands():
+        declared = {one.opts[-1] for one in command.params if isinstance(one, click.Option) and not one.hidden}
+        shown = run(*name.split(), "--help").stdout
+        here = {one for one in declared if re.search(rf"^  .*{one}\b", shown.partition("Options:")[2], re.MULTILINE)}
+        listed = re.findall(r"^  (?:-\w, )?--[a-z]", shown, flags=re.MULTILINE)
+        assert len(listed) <= MOST_SHOWN == 30, name
+        if "--help-all" not in declared:
+            assert here == declared, name
+            continue
+        folded.append(name)
+        assert shown.splitlines()[-1].endswith(f"more options: zoo {name} --help-all")
+        everything = run(*name.split(), "--help-all").stdout
+        assert all(re.search(rf"^  .*{one}\b", everything, re.MULTILINE) for one in declared), name
+        assert "How the images are understood; see also 'zoo data':" in everything
+    assert folded == ["choose", "evaluate", "predict", "look", "features", "layers", "metric", "curve"]
 
 
 def test_a_verb_below_another_is_its_first_argument_alone() -> None:

@@ -497,12 +497,18 @@ def test_the_verb_data_says_first_what_evaluate_says_first_and_keeps_it(
     quick = ("--settings", "full", "--no-knn", "--no-record")
     told = run("evaluate", "pocket_simclr_rn_shapes", str(kept), *quick)
     assert told.stderr.startswith(said.stdout.splitlines()[0])
-    assert kept.read_text() == f'images = "{tmp_path / "office"}"\ntest_folder = "webcam"\n'
+    understood, images = kept.read_text().split("# left out: nothing\n")
+    assert images == f'images = "{tmp_path / "office"}"\ntest_folder = "webcam"\n'
+    facts = dict(line.removeprefix("# ").split(": ", 1) for line in understood.splitlines())
+    assert facts["layout"] == "trained on amazon/, dslr/, tested on webcam/; a folder per class in each"
+    assert facts["parts"] == "27 training and 9 test images, parts as the source has them"
+    assert facts["classes"] == f"3: {', '.join(f'{colour} (9 + 3)' for colour in COLOURS)}"
+    assert (facts["groups"], facts["scale"]) == ("none", "8 bits per channel")
     found = document("data", str(kept))
     assert found["classes"] == [{"name": colour, "train": 9, "test": 3} for colour in COLOURS]
     assert (found["n_train"], found["n_test"], found["is_split_here"], found["doubts"]) == (27, 9, False, [])
     kept.write_text('images = "office"\ntest_folder = "webcam"\nsize = 3\n')
-    with pytest.raises(QueryError, match="has size = 3; expected images, name"):
+    with pytest.raises(QueryError, match="has size = 3 in line 3; expected images, name"):
         open_images(kept)
     kept.write_text('images = "office"\ntest_folder = "webcam"\n')  # below the folder of the file
     names = put(tmp_path / "there", 8)

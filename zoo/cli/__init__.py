@@ -32,7 +32,7 @@ import click
 from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, escape_unprintable
 from ..files import cache_lookups
 from ..version import __version__
-from .options import ARGUMENTS
+from .options import ARGUMENTS, FoldedCommand
 from .output import escape_output
 
 
@@ -50,7 +50,7 @@ def load_command(verb: Verb, function: str) -> click.Command:
     return command
 
 
-class CommandWithVerbs(click.Command):
+class CommandWithVerbs(FoldedCommand):
     """A command that becomes another one if its first argument is the name of a verb below it, as zoo results merge.
 
     ``verbs`` has the verbs by name: SUB of VERB is the function ``VERB_SUB_command``.

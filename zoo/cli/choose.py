@@ -25,6 +25,7 @@ from .measure_options import (
     require_page_at,
 )
 from .options import (
+    FoldedCommand,
     add_options,
     complete_encoder_names,
     dry_run_option,
@@ -72,7 +73,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     return [before + comma + name for name in complete_encoder_names(ctx, parameter, last)]
 
 
-@click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
+@click.command("choose", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @click.option(
     "--encoders",

@@ -37,7 +37,7 @@ from .measure_options import (
     require_images_exist,
     select_source_options,
 )
-from .options import complete_encoder_names, reject_unused_options
+from .options import FoldedCommand, complete_encoder_names, reject_unused_options
 from .output import add_json_option, log_progress, print_json, print_notes, print_table, wrap_text
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ Examples:
 """
 
 
-@click.command("curve", epilog=f"{DATA_HELP}\n\n{_EPILOG}")
+@click.command("curve", cls=FoldedCommand, epilog=f"{DATA_HELP}\n\n{_EPILOG}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
 @click.argument("spec", metavar="DATA", callback=require_images_exist)
 @partial(add_options, options=(*_WHAT, *DATA_OPTIONS, *_TRAINING, *_WORKERS))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import CorruptImage, DataError, format_count
+from ..errors import CorruptImage, DataError, escape_unprintable, format_count, format_list
 from .measure_options import (
     DATA_OPTIONS,
     IMAGES_HELP,
@@ -20,8 +21,11 @@ from .measure_options import (
     require_images_exist,
     select_source_options,
 )
-from .options import add_options
+from .options import FoldedCommand, add_options
 from .output import add_json_option, print_json, print_notes, print_table, wrap_text
+
+if TYPE_CHECKING:
+    from ..datasets import ImageData
 
 _MOST_CLASSES, _N_SAMPLED = 10, 32
 
@@ -29,11 +33,11 @@ _EXAMPLES = """\b
 Examples:
   zoo data ./birds
   zoo data office31 --test-folder webcam --write office31.toml
-  zoo evaluate dino_vitS16 office31.toml
+  zoo evaluate dino_vitS16 --data office31.toml
 """
 
 
-@click.command("data", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.command("data", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @(lambda command: add_options(command, DATA_OPTIONS))
 @click.option(
@@ -41,7 +45,7 @@ Examples:
     "file",
     metavar="FILE.toml",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep IMAGES and these options in a file, which every verb takes as IMAGES.",
+    help="Keep IMAGES, these options and how the images were understood in a file, which every verb takes as --data.",
 )
 @add_json_option
 def data_command(images: str, file: Path | None, as_json: bool, **options: Any) -> None:
@@ -61,7 +65,7 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
         zip(data.train.classes, data.train.n_per_class().tolist(), data.val.n_per_class().tolist(), strict=True)
     )
     if file is not None:
-        _write(file, images, select_source_options(options))
+        _write(file, images, select_source_options(options), _understood(data, sizes))
     if as_json:
         classes = [{"name": name, "train": n_train, "test": n_test} for name, n_train, n_test in counts]
         document = {"dataset": data.name, "layout": data.train.reading.layout, "is_split_here": data.is_split_here}
@@ -102,20 +106,50 @@ def _sizes(images: Any) -> str:
     return " to ".join(f"{width} x {height}" for width, height in ends) + " pixels"
 
 
-def _write(file: Path, images: str, options: dict[str, Any]) -> None:
-    """Images and the options that are not those by default, as TOML, of whose values JSON's are some."""
-    from ..datasets.sources import get_option_defaults, read_data_options
+def _understood(data: ImageData, sizes: str) -> list[str]:
+    """How the images were understood, a line for each fact: parts, classes, groups, values and what was left out."""
+    from ..datasets.image_files import describe_left_out_files
+
+    read = [one.reading for one in (data.train, data.val)]
+    split = "split here" if data.is_split_here else "parts as the source has them"
+    n_per_class = zip(data.train.classes, data.train.n_per_class(), data.val.n_per_class(), strict=True)
+    classes = [f"{name or '(none)'} ({n:,} + {m:,})" for name, n, m in n_per_class]
+    groups = [None if one.groups is None else len(set(one.groups.tolist())) for one in (data.train, data.val)]
+    values = sorted({one.values for part in read for one in part.stored.values() if one.values})
+    n_transparent = sum(one.is_transparent for part in read for one in part.stored.values())
+    facts = {
+        "layout": read[0].layout,
+        "parts": f"{len(data.train):,} training and {format_count(len(data.val), 'test image')}, {split}",
+        "numbers" if data.train.target else "classes": f"{len(classes):,}: {format_list(classes, _MOST_CLASSES)}",
+        "groups": "none" if None in groups else f"{groups[0]:,} of training and {groups[1]:,} of test images",
+        "sizes": sizes,
+        "scale": f"{read[0].scale or 'the usual one'} of {', '.join(values)}" if values else "8 bits per channel",
+        "background": f"{read[0].background}, seen through {format_count(n_transparent, 'image')}"
+        if n_transparent
+        else "",
+        "left out": describe_left_out_files(read[0].left_out) or "nothing",
+    }
+    return [f"# {name}: {' '.join(escape_unprintable(fact).split())}" for name, fact in facts.items() if fact]
+
+
+def _write(file: Path, images: str, options: dict[str, Any], understood: Sequence[str]) -> None:
+    """Images and the options that are not those by default as TOML, below how they were understood as comments."""
+    from ..datasets.sources import get_option_defaults, place_images, read_data_options
     from ..files import replace_file
 
     images, kept = read_data_options(images)
-    defaults = get_option_defaults()
+    defaults, here = get_option_defaults(), os.getcwd()
     kept |= {name: value for name, value in options.items() if value != defaults[name]}
-    lines = {"images": images} | kept
-    lines |= {
-        one: os.path.abspath(lines[one]) for one in ("images", "image_folder") if os.path.exists(lines.get(one, ""))
-    }
+    lines = {"images": os.path.normpath(path) if os.path.exists(path := place_images(images, here)) else path} | kept
+    if "image_folder" in lines:
+        lines["image_folder"] = os.path.abspath(lines["image_folder"])
+    # TOML has JSON's texts but for pairs of surrogates and a bare DEL
+    texts = (json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for value in lines.values())
     try:
+        content = "".join(f"{line}\n" for line in (*understood, *map(" = ".join, zip(lines, texts, strict=True))))
         with replace_file(file) as written:
-            written.write("".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()).encode())
+            written.write(content.encode())
     except OSError as error:
         raise DataError(f"{file} cannot be written ({error.strerror}); name another place.") from error
+    except UnicodeEncodeError as error:
+        raise DataError(f"{file} cannot name images whose names are no Unicode; rename them.") from error

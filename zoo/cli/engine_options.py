@@ -15,7 +15,7 @@ import click
 from ..errors import QueryError, format_count
 from ..files import parse_local_folder
 from .measure_options import build_featurising, select_source_options
-from .options import ARGUMENTS, add_options, reject_unused_options
+from .options import ARGUMENTS, GroupedOption, add_options, reject_unused_options
 from .output import format_list, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -50,24 +50,29 @@ PLACE_OPTION = click.option(
     "[default: in the cache]",
 )
 
+_worker_option = partial(click.option, cls=GroupedOption, group="Workers")
+
 PROCESS_OPTIONS = (
-    click.option(
+    _worker_option(
         "--on",
+        is_common=True,
         metavar="ENGINE",
         help="local: one process a core or GPU; local:N processes; ray: a cluster on this machine; ray:HOST:PORT or "
         "ray:auto, one that runs.  [default: this process]",
     ),
-    click.option("--part", metavar="K/N", callback=_part, help="Only part K of N of the work, as of a Slurm array."),
-    click.option(
+    _worker_option("--part", metavar="K/N", callback=_part, help="Only part K of N of the work, as of a Slurm array."),
+    _worker_option(
         "--gpus-each",
         type=click.FloatRange(0, 64),
         help="GPUs of a worker; 0.5: two workers on each.  [default: 1 where there are GPUs]",
     ),
-    click.option("--mixed-versions", is_flag=True, help="Also workers with other versions of what may change numbers."),
+    _worker_option(
+        "--mixed-versions", is_flag=True, help="Also workers with other versions of what may change numbers."
+    ),
 )
 """Options of the process that hands out work, which change no number."""
 
-CPUS_OPTION = click.option(
+CPUS_OPTION = _worker_option(
     "--cpus-each",
     type=click.IntRange(1, 1024),
     default=1,
@@ -77,7 +82,7 @@ CPUS_OPTION = click.option(
 
 _NUMBER_OPTIONS = (
     CPUS_OPTION,
-    click.option(
+    _worker_option(
         "--store",
         "stored",
         type=click.Choice(["float32", "float16"]),
@@ -210,10 +215,12 @@ def rebuild_command(*images: str) -> tuple[str, ...]:
     context = click.get_current_context()
     found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
     for argument in given:
-        name, equals, _ = argument.partition("=")
+        name, equals, value = argument.partition("=")
         if name in _OF_PROCESS:
             if not equals:
                 next(given, None)
+        elif name == "--data" and equals:
+            found.append(f"{name}={os.path.abspath(value)}")
         elif argument not in _FLAGS_OF_PROCESS:
             is_path = argument in images and os.path.exists(argument)
             found.append(os.path.abspath(argument) if is_path else argument)

@@ -59,7 +59,7 @@ from .measure_options import (
     require_images_exist,
     require_page_at,
 )
-from .options import add_options, complete_encoder_names, get_given_options, reject_unused_options
+from .options import FoldedCommand, add_options, complete_encoder_names, get_given_options, reject_unused_options
 from .output import add_json_option, log_progress, print_json, print_notes, wrap_text
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ _SAVING = (
 )
 
 
-@click.command("evaluate", epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
+@click.command("evaluate", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @add_image_options

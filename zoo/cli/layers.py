@@ -18,7 +18,7 @@ from .measure_options import (
     open_labelled_images,
     require_images_exist,
 )
-from .options import complete_encoder_names, make_seed_option, reject_unused_options
+from .options import FoldedCommand, complete_encoder_names, make_seed_option, reject_unused_options
 from .output import (
     add_json_option,
     count_cells,
@@ -65,7 +65,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return tuple(dict.fromkeys(found))
 
 
-@click.command("layers", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.command("layers", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("name", metavar="ENC", shell_complete=complete_encoder_names)
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @add_image_options

@@ -28,6 +28,7 @@ from .measure_options import (
 )
 from .options import (
     ARGUMENTS,
+    FoldedCommand,
     add_options,
     complete_encoder_names,
     get_given_options,
@@ -76,7 +77,10 @@ def _queries(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, .
 
 
 @click.command(
-    "look", epilog=f"{IMAGES_HELP}  a folder or files of images without labels\n\n{_EXAMPLES}", no_args_is_help=True
+    "look",
+    cls=FoldedCommand,
+    epilog=f"{IMAGES_HELP}  a folder or files of images without labels\n\n{_EXAMPLES}",
+    no_args_is_help=True,
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_encoder_names)
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,8 @@ from ..datasets.sources import (
 from ..errors import QueryError, ResultsError, ZooError, format_count, format_list
 from ..files import describe_irregular_file
 from ..results.values import IMAGENET
+from .options import GroupedOption, get_given_options, make_seed_option, reject_unused_options
 from .options import add_options as add_options
-from .options import get_given_options, make_seed_option, reject_unused_options
 from .output import TOLD, log_progress
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from ..evaluation.evaluating import Request
     from ..features.work_items import Featurising
 
+
+_data_option = partial(click.option, cls=GroupedOption, group="How the images are understood; see also 'zoo data'")
+_probe_option = partial(click.option, cls=GroupedOption, group="Probes")
+_feature_option = partial(click.option, cls=GroupedOption, group="Computing features")
 
 PROTOCOL_OPTION = click.option(
     "--protocol",
@@ -81,7 +86,7 @@ PROBE_OPTIONS = (
         help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
         "zoo-logistic-3 where they fit in memory]",
     ),
-    click.option(
+    _probe_option(
         "--set",
         "changed",
         metavar="NAME=VALUE",
@@ -91,7 +96,7 @@ PROBE_OPTIONS = (
     ),
 )
 PART_OPTIONS = (
-    click.option(
+    _probe_option(
         "--subsets",
         "n_subsets",
         type=click.IntRange(1, 1000),
@@ -99,14 +104,14 @@ PART_OPTIONS = (
         show_default=True,
         help="Draws of the held-out subset of the decomposition.",
     ),
-    click.option(
+    _probe_option(
         "--order",
         type=click.Choice(["standard", "alternative"]),
         default="standard",
         show_default=True,
         help="Of the decomposition: Eq. 1, or Eq. 5.",
     ),
-    click.option(
+    _probe_option(
         "--refit",
         "n_refits",
         metavar="N",
@@ -205,7 +210,7 @@ def parse_columns(text: str | None) -> tuple[str, ...]:
     return names
 
 
-LABEL_KIND = click.option(
+LABEL_KIND = _data_option(
     "--target",
     "label_kind",
     type=click.Choice(["class", "number"]),
@@ -213,93 +218,106 @@ LABEL_KIND = click.option(
     "ones measure something]",
 )
 DATA_OPTIONS = (
-    click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
-    click.option(
+    _data_option(
+        "--dataset", is_common=True, metavar="NAME", help="Name of the data set in the results, if not its own."
+    ),
+    _data_option(
+        "--data",
+        is_common=True,
+        metavar="FILE.toml",
+        expose_value=False,
+        type=click.Path(dir_okay=False, exists=True),
+        help="In place of the images: a file that names them and these options, as 'zoo data --write' writes it; "
+        "options that are given too come first.",
+    ),
+    _data_option(
         "--val-share",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         help="Share of the images to test on, where the source does not say.  [default: 0.2]",
     ),
-    click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
-    click.option(
+    _data_option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
+    _data_option(
         "--image-column",
         metavar="COLUMN",
         help="Of a Hugging Face data set, parquet or CSV file; of tar files the ending of images.  [default: path, "
         "file, image or filename]",
     ),
-    click.option(
+    _data_option(
         "--image-folder",
         metavar="FOLDER",
         help="What the paths of a CSV file are below.  [default: its own folder, or those in it that hold the images]",
     ),
-    click.option(
+    _data_option(
         "--label-column",
+        is_common=True,
         metavar="COLUMN",
         help="Of a Hugging Face data set, parquet or CSV file; of tar files an entry of their .json.  [default: label, "
         "class or target]",
     ),
-    click.option(
+    _data_option(
         "--label-columns",
         metavar="LIST",
         callback=lambda ctx, parameter, text: parse_columns(text),
         help="Columns of 0 and 1 of a CSV file, by comma: an image may have several of these labels.",
     ),
-    click.option(
+    _data_option(
         "--multi-label",
         is_flag=True,
         help="Images of a CSV file may have several labels, with | ; commas or blanks between them, or in all columns "
         "of 0 and 1.",
     ),
-    click.option(
+    _data_option(
         "--uncertain",
         type=click.Choice(["positive", "negative"]),
         help="What -1 is in columns of 0 and 1, where blank is 0.  [default: refused]",
     ),
     LABEL_KIND,
-    click.option(
+    _data_option(
         "--ignore-label",
         "ignore_labels",
         multiple=True,
         metavar="LABEL",
         help="Leave images of a CSV file out that have this label, such as -1 or unknown. Repeatable.",
     ),
-    click.option(
+    _data_option(
         "--keep-na", is_flag=True, help="Labels that may stand for none are classes: NA, None, null, ?, unknown, ..."
     ),
-    click.option(
+    _data_option(
         "--split-column",
         metavar="COLUMN",
         help="Column of a CSV file with train, val or test, or of 0 and 1 and called such as is_test.  [default: "
         "split, or the one that names parts in every row]",
     ),
-    click.option(
+    _data_option(
         "--group",
+        is_common=True,
         metavar="COLUMN",
         help="Column of a CSV file, such as the patient: images with the same value are all in training or all in "
         "test, and intervals are over them.",
     ),
-    click.option(
+    _data_option(
         "--class-folder",
         metavar="first|last|N",
         help="Which folder in the path of an image names its class.  [default: first, where no other may be meant]",
     ),
-    click.option(
+    _data_option(
         "--test-folder",
         metavar="FOLDER",
         help="One of the folders of folds or domains in a folder: tested on, all others are trained on.",
     ),
-    click.option(
+    _data_option(
         "--fold-labels",
         is_flag=True,
         help="Labels that differ only in case, Unicode form or how a number is written are one class.",
     ),
-    click.option(
+    _data_option(
         "--scale",
         metavar="LOW,HIGH",
         callback=parse_scale,
         help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
         "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
     ),
-    click.option(
+    _data_option(
         "--background",
         metavar="COLOUR|drop",
         default="white",
@@ -307,7 +325,7 @@ DATA_OPTIONS = (
         callback=parse_background,
         help="Colour that transparent parts of images are shown over; drop shows the colours that are stored in them.",
     ),
-    click.option(
+    _data_option(
         "--max-pixels",
         type=click.IntRange(1),
         metavar="N",
@@ -337,7 +355,9 @@ def require_page_at(page: Path | None) -> None:
 
 
 RUN_OPTIONS = (
-    click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
+    _feature_option(
+        "--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."
+    ),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
     DEVICE_OPTION,
 )
@@ -345,15 +365,15 @@ RUN_OPTIONS = (
 _OPTIONS = (
     *DATA_OPTIONS,
     *RUN_OPTIONS,
-    click.option(
+    _feature_option(
         "--precision",
         type=click.Choice(["float32", "bfloat16", "float16"]),
         default="float32",
         show_default=True,
         help="Of the encoder's forward pass.",
     ),
-    click.option("--compile", "compiled", is_flag=True, help="Let torch compile the encoder: pays for many images."),
-    click.option(
+    _feature_option("--compile", "compiled", is_flag=True, help="Let torch compile the encoder: pays for many images."),
+    _feature_option(
         "--skip-corrupt/--no-skip-corrupt",
         default=None,
         help="Go on without images that cannot be read, and name them.  [default: with --on and --part]",
@@ -385,7 +405,11 @@ def select_source_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def reject_unused_columns(images: str) -> None:
     """Refuses options of columns where the source of images has none."""
-    images = read_data_options(images)[0]
+    file, (images, kept) = images, read_data_options(images)
+    for option, name, usual in (("split_seed", "seed", 0), ("background", "background", "white")):
+        given = get_given_options().get(option)  # what opens the images cannot tell it from one that was not given
+        if given and kept.get(name, usual) != usual and click.get_current_context().params[option] == usual:
+            raise QueryError(f"Got {given}, but {file!r} has {name} = {kept[name]!r}; take that line out of the file.")
     if not os.path.isdir(images):
         reject_unused_options(FOLDER_OPTIONS, f"{images!r} is no folder")
     if not {*COLUMN_OPTIONS, *TABLE_OPTIONS} & get_given_options().keys() or is_table(images):

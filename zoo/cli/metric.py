@@ -38,7 +38,14 @@ from .measure_options import (
     reject_unused_source,
     require_images_exist,
 )
-from .options import complete_encoder_names, get_given_options, make_seed_option, metric_names, reject_unused_options
+from .options import (
+    FoldedCommand,
+    complete_encoder_names,
+    get_given_options,
+    make_seed_option,
+    metric_names,
+    reject_unused_options,
+)
 from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -65,7 +72,7 @@ Examples:
 """
 
 
-@click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
+@click.command("metric", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
 @click.argument(
     "words",

@@ -1,4 +1,4 @@
-"""Options that several verbs share, the values that a shell completes, and refusals of options without effect."""
+"""Options that several verbs share, how many of them help shows, and the values that a shell completes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,77 @@ def add_options(command: Callable[..., Any], options: Sequence[Option]) -> Calla
     return command
 
 
+# --- help ------------------------------------------------------------------------------------------------------------
+
+MOST_SHOWN = 30
+"""Options that ``--help`` of a verb shows, ``--help`` itself among them."""
+_SHOWS_ALL = "zoo.help_all"
+
+
+class GroupedOption(click.Option):
+    """An option under a heading of ``--help-all``; one that is not common is left out of a long ``--help``."""
+
+    def __init__(self, *declarations: Any, group: str, is_common: bool = False, **attributes: Any) -> None:
+        super().__init__(*declarations, **attributes)
+        self.group = group
+        self.is_common = is_common
+
+
+def _print_all_help(ctx: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        ctx.meta[_SHOWS_ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+class FoldedCommand(click.Command):
+    """A command with ``--help-all`` if it has too many options for ``--help``; ``--data FILE`` is its last argument."""
+
+    def __init__(self, name: str | None, **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.is_folded = sum(isinstance(one, click.Option) for one in self.params) >= MOST_SHOWN
+        if self.is_folded:
+            text = "Show all options, by what they are for, and exit."
+            declared: dict[str, Any] = {
+                "is_flag": True,
+                "is_eager": True,
+                "expose_value": False,
+                "callback": _print_all_help,
+            }
+            self.params.append(click.Option(["--help-all"], help=text, **declared))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given, *_ = self.make_parser(ctx).parse_args(list(args))
+        return super().parse_args(ctx, [*args, given["data"]] if isinstance(given.get("data"), str) else args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        shows_all = ctx.meta.get(_SHOWS_ALL, False)
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+            if record is None:
+                continue
+            if not (self.is_folded and isinstance(one, GroupedOption)):
+                sections["Options"].append(record)
+            elif shows_all:
+                sections.setdefault(one.group, []).append(record)
+            elif one.is_common:
+                sections["Options"].append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.is_folded and not ctx.meta.get(_SHOWS_ALL):
+            n = sum(isinstance(one, GroupedOption) and not one.is_common for one in self.params)
+            formatter.write_paragraph()
+            formatter.write_text(f"{n} more options: {ctx.command_path} --help-all")
+
+
+# --- options that were given -----------------------------------------------------------------------------------------
+
+
 def get_given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
@@ -35,7 +106,7 @@ def get_given_options() -> dict[str, str]:
             if isinstance(value, tuple | list):  # several options or words, or one that was taken apart
                 parts = (f"{part:g}" if isinstance(part, float) else str(part) for part in value)
                 value = (" " if one.multiple or one.nargs != 1 else ",").join(parts)
-            found[name] = one.opts[-1] if one.is_flag else f"{one.opts[-1]} {value}"
+            found[name] = one.opts[-1] if one.is_flag or value is None else f"{one.opts[-1]} {value}"
     return found
 
 

@@ -33,7 +33,7 @@ from .measure_options import (
     require_page_at,
     select_source_options,
 )
-from .options import add_options, get_given_options, reject_unused_options
+from .options import FoldedCommand, add_options, get_given_options, reject_unused_options
 from .output import add_json_option, log_progress, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 """
 
 
-@click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.command("predict", cls=FoldedCommand, epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=require_images_exist)
 @click.option(

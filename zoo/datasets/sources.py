@@ -7,7 +7,9 @@ tables can be shown without NumPy.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import DataError, QueryError, UnknownName
+from ..errors import DataError, QueryError, UnknownName, find_nearest_names
 from ..files import describe_irregular_file, require_regular
 
 if TYPE_CHECKING:
@@ -39,10 +41,22 @@ _LABEL_OPTIONS = ("label_column", "label_columns", "class_folder", "test_folder"
 _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
-_TYPES: dict[str, type] = {  # of options in a file that are no texts
-    "val_share": float, "seed": int, "max_pixels": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
-    **dict.fromkeys(("multi_label", "fold_labels", "keep_na"), bool),
-}  # fmt: skip
+_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {  # of options in a file that are no texts
+    "val_share": (lambda value: isinstance(value, float) and 0 < value < 1, "a number between 0 and 1"),
+    "seed": (lambda value: type(value) is int and 0 <= value < 2**31, "a whole number from 0 on"),
+    "max_pixels": (lambda value: type(value) is int and value > 0, "a whole number above 0"),
+    "scale": (lambda value: _is_scale(value), "two numbers with the smaller one first, as [0, 4095]"),
+    "uncertain": (lambda value: value in ("positive", "negative"), '"positive" or "negative"'),
+    "label_kind": (lambda value: value in ("class", "number"), '"class" or "number"'),
+    **dict.fromkeys(
+        ("label_columns", "ignore_labels"),
+        (lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), "a list of texts"),
+    ),
+    **dict.fromkeys(
+        ("multi_label", "fold_labels", "keep_na"), (lambda value: isinstance(value, bool), "true or false")
+    ),
+}
+_TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str) and value != "", "a text")
 TABLE_OPTIONS = (
     "split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain",
     "label_kind",
@@ -513,9 +527,14 @@ def open_dense(
     from .dense import check_task
 
     check_task(task)
-    kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
-    how: dict[str, Any] = {"scale": scale, "background": background, "max_pixels": max_pixels}
-    return kind.open(SourceRequest(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
+    asked: dict[str, Any] = {"name": name, "val_share": val_share, "seed": seed}
+    asked |= {"scale": scale, "background": background, "max_pixels": max_pixels}
+    text, options = _merge_file_options(os.fspath(spec), get_option_defaults() | asked)
+    if idle := [one for one, usual in get_option_defaults().items() if one not in asked and options[one] != usual]:
+        raise QueryError(f"{os.fspath(spec)!r} has {idle[0]}, and images with maps of {task} have none; leave it out.")
+    return _kind_of(text, DENSE_KINDS, f"image set with maps of {task}").open(
+        SourceRequest(text=text, task=task, **options)
+    )
 
 
 def _kind_of(text: str, kinds: Mapping[str, SourceKind[T]], what: str) -> SourceKind[T]:
@@ -613,23 +632,55 @@ def get_option_defaults() -> dict[str, Any]:
 def read_data_options(text: str) -> tuple[str, dict[str, Any]]:
     """What a TOML file names as images, and its options by their names in :func:`open_images`; the text if it is none.
 
-    A path, also that of ``image_folder``, is absolute, or below the folder of the file.
+    Paths, also that of ``image_folder``, are absolute, or relative to the folder of the file.
     """
     if not text.lower().endswith(".toml") or os.path.isdir(text):
         return text, {}
     try:
         require_regular(text)
-        with open(text, "rb") as file:
-            held: dict[str, Any] = tomllib.load(file)
+        content = Path(text).read_text(encoding="utf-8-sig")
+        held = tomllib.loads(content)
     except (OSError, ValueError) as error:
         raise QueryError(f"{text!r} is no TOML file ({error}); expected what 'zoo data --write' keeps.") from error
-    options = {name: tuple(one) if isinstance(one, list) else one for name, one in held.items()}
-    known = ["images", *get_option_defaults()]
-    wrong = [one for one, value in options.items() if one not in known or not isinstance(value, _TYPES.get(one, str))]
-    if wrong or "images" not in options:
-        what = f"{wrong[0]} = {options[wrong[0]]!r}" if wrong else "no images"
-        raise QueryError(f"{text!r} has {what}; expected {', '.join(known)}, with values as open_images takes them.")
-    paths = {name: str(options.pop(name)) for name in ("images", "image_folder") if name in options}
-    below = {name: os.path.join(os.path.dirname(text), path) for name, path in paths.items()}
-    paths |= {name: path for name, path in below.items() if os.path.exists(path)}
-    return paths.pop("images"), options | paths
+    _require_kept(text, content, held)
+    options: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in held.items()}
+    folder = os.path.dirname(text)
+    if "image_folder" in options:
+        options["image_folder"] = os.path.join(folder, options["image_folder"])
+    return place_images(options.pop("images"), folder), options
+
+
+def _require_kept(text: str, content: str, held: Mapping[str, Any]) -> None:
+    """Refuses a file of options without images, or with a name or a value that is none, and says in which line."""
+    known = ("images", *get_option_defaults())
+    for name, value in held.items():
+        is_right, expected = _VALUES.get(name, _TEXT)
+        if name in known and is_right(value):
+            continue
+        if name not in known:
+            near = find_nearest_names(name, known)[:1]
+            expected = f"{', '.join(known)}" + "".join(f"; did you mean {one}?" for one in near)
+        starts = re.compile(rf"\s*\[*\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
+        lines = [number for number, line in enumerate(content.splitlines(), 1) if starts.match(line)]
+        where = f" in line {lines[0]}" if lines else ""
+        raise QueryError(f"{text!r} has {name} = {value!r}{where}; expected {expected.removesuffix('.')}.")
+    if "images" not in held:
+        raise QueryError(f'{text!r} has no images; expected a line as images = "./birds".')
+
+
+def place_images(images: str, folder: str) -> str:
+    """What names images, with paths in it that are relative put below a folder."""
+    kind, colon, rest = images.partition(":")
+    words = {name.partition(":")[0] for name in KINDS if name not in _STANDING}
+    if kind not in words:
+        return os.path.join(folder, images)
+    if not colon or kind == "shapes" or "://" in rest:
+        return images
+    name, colon, paths = rest.partition(":") if kind == "torchvision" else ("", "", rest)
+    return f"{kind}:{name}{colon}{','.join(os.path.join(folder, path) for path in paths.split(','))}"
+
+
+def _is_scale(value: Any) -> bool:
+    """Whether a value of a file is two finite numbers, the smaller one first."""
+    is_pair = isinstance(value, list) and [type(one) in (int, float) for one in value] == [True, True]
+    return is_pair and -math.inf < value[0] < value[1] < math.inf

@@ -27,7 +27,7 @@ from ...cards.schema import Preprocess
 from ...datasets import ImageData, ImageSet, open_dense, open_images
 from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, align_map
 from ...datasets.images import compute_digest
-from ...datasets.sources import DENSE_KINDS
+from ...datasets.sources import DENSE_KINDS, read_data_options
 from ...datasets.split_names import parse_part_name
 from ...datasets.subsets import check_seed, draw_raw
 from ...encoders.preprocess import build_preprocess
@@ -105,8 +105,8 @@ def resolve_task(spec: str | os.PathLike[str]) -> str:
     >>> resolve_task("digits")
     'classification'
     """
-    tasks = list(TASKS)
-    if os.fspath(spec).partition(":")[0] not in DENSE_KINDS:
+    spec, tasks = read_data_options(os.fspath(spec))[0], list(TASKS)
+    if spec.partition(":")[0] not in DENSE_KINDS:
         top = next((path for path in Path(spec).glob("*/") if parse_part_name(path.name) == "train"), Path(spec))
         found = set()
         for place in (top, *top.glob("*/")):  # images and maps lie in the folder, or in folders of it, as BUILDING/rgb
@@ -115,7 +115,7 @@ def resolve_task(spec: str | os.PathLike[str]) -> str:
                 found |= {task for task, folders in MAP_FOLDERS.items() if names & set(folders)}
         tasks = [task for task in TASKS if task in found] or ["classification"]
     if len(tasks) > 1:
-        raise QueryError(f"{os.fspath(spec)!r} allows several tasks; expected one of {', '.join(tasks)} (--task).")
+        raise QueryError(f"{spec!r} allows several tasks; expected one of {', '.join(tasks)} (--task).")
     return tasks[0]
 
 
