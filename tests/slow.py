@@ -59,7 +59,7 @@ FILES = (
     "cli/evaluate",
     "cli/predict",
     "evaluation/saved_probes",
-    "evaluation/many",
+    "evaluation/many_encoders",
     "cli/curve",
     "evaluation/risk",
     "analysis/table",

@@ -29,7 +29,7 @@ from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data, get_runs_folder
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.refit import keep_probe
-from zoo.features.work_items import Featurising
+from zoo.features.work_items import FeaturisingOptions
 
 GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
 LATE = "pocket_sup_rn_shapes"
@@ -165,7 +165,7 @@ def test_zoo_evaluate_computes_no_feature_and_no_probe_again_that_a_race_had(
     seen.clear()
     fitted.clear()
     how, runs = (
-        {"root": tmp_path, "how": Featurising(device="cpu"), "load": counted},
+        {"root": tmp_path, "how": FeaturisingOptions(device="cpu"), "load": counted},
         get_runs_folder(tmp_path, leader.name),
     )
     complete_race(leader.name, data, seed=3, **how)
@@ -285,7 +285,7 @@ def _ground(data: ImageData, root: Path, how: Callable[[str], tuple[nn.Module, A
         data=data,
         schedule=Plan(first_images=40).schedule(task),
         root=root,
-        how=Featurising(device="cpu"),
+        how=FeaturisingOptions(device="cpu"),
         load=how,
         **options,
     )

@@ -27,13 +27,13 @@ from zoo.execution.executor import Executor, PartExecutor, Resources, WorkResult
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.features.running import build_run_spec
-from zoo.features.work_items import FeatureRunSettings, Featurising
+from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions
 from zoo.progress import SilentProgress
 from zoo.storage import resolve_place
 
 NAMES = ["pocket_init_rn", "pocket_simclr_rn_shapes"]
 IMAGES = "shapes:classes=2,train=24,val=12,size_px=16"
-HOW = Featurising(device="cpu", batch_size=8)
+HOW = FeaturisingOptions(device="cpu", batch_size=8)
 ONE = Resources(n_cpus=1)
 
 

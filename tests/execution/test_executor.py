@@ -19,7 +19,7 @@ from zoo.execution.executor import (
     count_cores,
     describe_version_difference,
     parse_part,
-    share_of,
+    select_share,
 )
 from zoo.execution.processes import Processes
 
@@ -36,7 +36,7 @@ def test_all_parts_together_do_every_piece_once() -> None:
         assert sorted(done) == [number**2 for number in range(25)]
         assert max(sizes) - min(sizes) <= 1
     workers = Processes(0)
-    assert share_of(PartExecutor(workers, 2, 2), "abcd") == (workers, "bd") and share_of(workers, "abcd") == (
+    assert select_share(PartExecutor(workers, 2, 2), "abcd") == (workers, "bd") and select_share(workers, "abcd") == (
         workers,
         "abcd",
     )

@@ -20,7 +20,7 @@ from zoo.execution.processes import Processes
 from zoo.features import featurise, load_features
 from zoo.features.running import FollowUpTask, RunReport, build_run_spec, run_features
 from zoo.features.store import claim
-from zoo.features.work_items import FeatureRunSettings, Featurising, build_features_path
+from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions, build_features_path
 from zoo.storage import resolve_place
 
 NAMES = ("one", "two", "three")
@@ -61,7 +61,7 @@ def setting_at(place: Path | str, **changed: Any) -> FeatureRunSettings:
         "load": loaded,
         "place": str(place),
         "fingerprints": {part: getattr(data, part).fingerprint for part in PARTS},
-        "how": Featurising(batch_size=4, device="cpu", skip_corrupt=True),
+        "how": FeaturisingOptions(batch_size=4, device="cpu", skip_corrupt=True),
         "shard_size": 10,
     }
     return FeatureRunSettings(**given | changed)
@@ -171,7 +171,7 @@ def test_images_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) -> None:
     place = str(tmp_path)
     done(setting_at(place), executor=PartExecutor(Processes(0), 1, 2))
-    other = Featurising(batch_size=8, device="cpu", skip_corrupt=True)
+    other = FeaturisingOptions(batch_size=8, device="cpu", skip_corrupt=True)
     with pytest.raises(QueryError, match="were begun with batches of 4 images, got batches of 8 images; ask for"):
         done(setting_at(place, how=other))
     with pytest.raises(QueryError, match="with 1 thread a worker, got 2 threads a worker"):

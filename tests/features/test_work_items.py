@@ -21,7 +21,7 @@ from zoo.features.store import read_index
 from zoo.features.work_items import (
     FeatureItem,
     FeatureRunSettings,
-    Featurising,
+    FeaturisingOptions,
     complete,
     compute_item,
     get_features_location,
@@ -86,7 +86,7 @@ def setting_in(folder: Path, *, skip_corrupt: bool = True, **of_data: Any) -> Fe
         place=str(folder),
         fingerprints={"train": data.train.fingerprint, "val": data.val.fingerprint},
         load=load,
-        how=Featurising(batch_size=8, device="cpu", skip_corrupt=skip_corrupt),
+        how=FeaturisingOptions(batch_size=8, device="cpu", skip_corrupt=skip_corrupt),
         shard_size=SIZE,
     )
 

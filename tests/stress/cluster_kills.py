@@ -147,7 +147,7 @@ def _features(folder: Path, executor: Executor) -> Done:
     from zoo.datasets import open_images
     from zoo.execution.journal import Journal, list_run_records
     from zoo.features.running import build_run_spec, run_features
-    from zoo.features.work_items import FeatureRunSettings, Featurising, locate_features
+    from zoo.features.work_items import FeatureRunSettings, FeaturisingOptions, locate_features
     from zoo.progress import SilentProgress
     from zoo.storage import resolve_place
 
@@ -158,7 +158,7 @@ def _features(folder: Path, executor: Executor) -> Done:
         source=source,
         place=str(folder),
         fingerprints={part: getattr(data, part).fingerprint for part in parts},
-        how=Featurising(batch_size=8, device="cpu"),
+        how=FeaturisingOptions(batch_size=8, device="cpu"),
         shard_size=_SHARD_SIZE,
     )
     asked = build_run_spec(setting, _ENCODERS, data, parts, resources=ONE)

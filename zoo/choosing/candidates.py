@@ -25,7 +25,7 @@ from ..errors import DataError, QueryError, format_count
 from ..evaluation.evaluating import get_features_folder, get_runs_folder
 from ..features import Features, featurise, load_features
 from ..features.store import hash_preprocess
-from ..features.work_items import Featurising
+from ..features.work_items import FeaturisingOptions
 from ..files import replace_file
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
@@ -87,7 +87,7 @@ class RaceContext:
     data: ImageData
     schedule: Schedule
     root: Path  # of all evaluations
-    how: Featurising = field(default_factory=Featurising)
+    how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
     load: Load | None = None  # zoo.load by default
     least_images_per_second: float | None = None  # slower ones are out as soon as that is measured
     progress: Callable[[str], Progress] = lambda part: SilentProgress()

@@ -29,7 +29,7 @@ from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, evaluate_decomposition, get_evaluations_folder, get_runs_folder
 from ..evaluation.measuring import ProbeCache
 from ..evaluation.protocols import PROTOCOLS
-from ..features.work_items import Featurising
+from ..features.work_items import FeaturisingOptions
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from .candidates import ImageContender, Load, RaceContext
@@ -505,7 +505,7 @@ def _prepared(
         data=data,
         schedule=schedule,
         root=get_evaluations_folder() if root is None else Path(root),
-        how=Featurising(batch_size=batch_size, n_workers=n_workers, device=device),
+        how=FeaturisingOptions(batch_size=batch_size, n_workers=n_workers, device=device),
         load=load,
         least_images_per_second=limits.min_images_per_second,
         progress=progress,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
     from ..datasets.images import CopyCounts, SharedGroups
     from ..evaluation.evaluating import Request
-    from ..features.work_items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
 
 _data_option = partial(click.option, cls=GroupedOption, group="How the images are understood; see also 'zoo data'")
@@ -569,15 +569,15 @@ def describe_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, 
     return document, [*list_copies_notes(copies), *list_groups_notes(groups, has_intervals=has_intervals), *on_images]
 
 
-def build_featurising(options: dict[str, Any]) -> Featurising:
+def build_featurising(options: dict[str, Any]) -> FeaturisingOptions:
     """How features are computed, from the options."""
     from ..features.computing import COMPILED
-    from ..features.work_items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
     if options["compiled"]:
         given["precision"] += COMPILED
-    return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
+    return FeaturisingOptions(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,9 +175,9 @@ def results_check_command(
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     done: list[RecomputedRow] = []
     if sample is not None and checked.fresh:
-        from ..features.work_items import Featurising
+        from ..features.work_items import FeaturisingOptions
 
-        how = Featurising(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
+        how = FeaturisingOptions(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
         done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=log_progress)
     measured = [one for one in done if one.state != "passed over"]
     others = [one for one in measured if one.state == "other"]

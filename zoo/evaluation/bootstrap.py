@@ -203,14 +203,14 @@ def draw_weights(n: int, units: Indices | None, n_draws: int, *, seed: int, part
         yield random.standard_exponential((n_units, min(block, n_draws - start)))
 
 
-def image_weights(n: int, groups: Indices | None, n_draws: int, *, seed: int) -> Iterator[Floats]:
+def draw_image_weights(n: int, groups: Indices | None, n_draws: int, *, seed: int) -> Iterator[Floats]:
     """Those of ``n`` test images, numbered groups (n,) of which are resampled: (n, n_drawn), some draws at a time."""
     units = number_units(n, groups)
     for weights in draw_weights(n, units, n_draws, seed=seed):
         yield weights if units is None else weights[units]
 
 
-def mean_draws(
+def average_draws(
     losses: Floats,
     *,
     bounds: tuple[float, float] | None,
@@ -312,7 +312,7 @@ def resample_error_percents(
     ``wrong`` is bool, or float of losses, (n_images, k); losses have no highest one.
     """
     bounds = (0.0, 100.0) if wrong.dtype == bool else None
-    return mean_draws(100.0 * wrong, bounds=bounds, groups=groups, n_draws=n_draws, seed=seed)
+    return average_draws(100.0 * wrong, bounds=bounds, groups=groups, n_draws=n_draws, seed=seed)
 
 
 def estimate_surplus_variances(several: Sequence[tuple[Floats, Floats]], *, random: np.random.Generator) -> Floats:
@@ -450,9 +450,9 @@ def _resampled(
     seed: int,
     **how: Any,
 ) -> ResampledRisks[_Name]:
-    """Of losses (n_images, n_runs); ``how`` are groups and part of the images (:func:`mean_draws`)."""
+    """Of losses (n_images, n_runs); ``how`` are groups and part of the images (:func:`average_draws`)."""
     measured = np.nanmean(table, axis=0)
-    drawn = mean_draws(table, bounds=bounds, n_draws=n_draws, seed=seed, **how)
+    drawn = average_draws(table, bounds=bounds, n_draws=n_draws, seed=seed, **how)
     runs = [
         Drawn(
             value=float(value),

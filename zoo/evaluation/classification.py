@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, QueryError, escape_unprintable, format_count
 from ..optional import require_extra
 from .arrays import check_finite_numbers
-from .bootstrap import Interval, compute_error_interval, compute_interval, image_weights, number_groups
+from .bootstrap import Interval, compute_error_interval, compute_interval, draw_image_weights, number_groups
 from .drawing import FULL_WIDTH, HALF_WIDTH, SMALLEST, Figure, make_figure
 from .ranking_metrics import ScoreRanking
 
@@ -238,7 +238,7 @@ def classification_metrics(
     starts = np.concatenate([[0], np.cumsum(counts[present])[:-1]])
     n_effective = len(present) ** 2 / (1 / counts[present]).sum()
     drawn, size = _ShareDraws(n_draws, seed), _images_per_group(n, unit_of)
-    for weights in image_weights(n, unit_of, n_draws, seed=seed):
+    for weights in draw_image_weights(n, unit_of, n_draws, seed=seed):
         total = weights.sum(axis=0)  # (n_drawn,)
         of_class = np.add.reduceat(weights[by_class], starts, axis=0)  # (n_present, n_drawn)
         wrong_of_class = np.add.reduceat((weights * wrong[:, None])[by_class], starts, axis=0)
@@ -339,7 +339,7 @@ def tag_metrics(
     left_out = _absences(counts, n, names, what="tag")
     rankings = _ClassRankings(p, y, n_draws=n_draws, only=None, left_out=left_out)
     drawn, size = _ShareDraws(n_draws, seed), _images_per_group(n, unit_of)
-    for weights in image_weights(n, unit_of, n_draws, seed=seed):
+    for weights in draw_image_weights(n, unit_of, n_draws, seed=seed):
         total = weights.sum(axis=0)
         drawn.add("tag_error", (wrong.T @ weights / total).mean(axis=0), total / size)
         rankings.add_to(drawn, weights, size)

@@ -25,7 +25,7 @@ from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError, UnknownName, format_count
 from ..features import Features
 from ..features import featurise as compute_features
-from ..features.work_items import Featurising, build_features_path, format_path_part
+from ..features.work_items import FeaturisingOptions, build_features_path, format_path_part
 from ..files import get_cache_folder
 from ..optional import require_extra
 from ..progress import Progress
@@ -343,7 +343,7 @@ def featurise_data(
     data: ImageData,
     *,
     root: Path,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     load: Callable[[str], tuple[torch.nn.Module, Any]] | None = None,
     progress: Callable[[str], Progress] | None = None,
     parts: tuple[str, ...] = PARTS,
@@ -356,7 +356,7 @@ def featurise_data(
     """
     from ..loading import load as load_encoder
 
-    chosen = how or Featurising()
+    chosen = how or FeaturisingOptions()
     card_id = load_catalogue().id_of(name)
     encoder, preprocess = (load or load_encoder)(card_id)
     found = {}

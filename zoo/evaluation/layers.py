@@ -32,8 +32,8 @@ from ..encoders.sizes import derive_sized_card
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..features.computing import choose_device, get_autocast_dtype, get_number_type
-from ..features.featurising import Part, featurise_parts, joined
-from ..features.work_items import Featurising
+from ..features.featurising import FeatureColumns, featurise_parts, join_features
+from ..features.work_items import FeaturisingOptions
 from ..optional import require_extra
 from ..progress import Progress
 from ..storage import resolve_place
@@ -193,7 +193,7 @@ def measure_layers(
     protocol: str = PROBE,
     seed: int = 0,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     progress: Callable[[str], Progress] | None = None,
     tell: Tell | None = None,
 ) -> LayersReport:
@@ -242,7 +242,7 @@ def measure_layers(
     for what, number, least in (("n_train", n_train, 2), ("n_test", n_test, 1), ("n_probed", n_probed, 0)):
         if number < least:
             raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
-    chosen_how = how or Featurising()
+    chosen_how = how or FeaturisingOptions()
     taps = list_feature_variants(card, blocks=blocks)
     cards, notes = build_sized_cards(card, resolutions)
     if len(taps) * len(cards) == 1:
@@ -419,7 +419,7 @@ def _featurised(
     taps: Sequence[FeatureVariant],
     parts: dict[str, ImageSet],
     root: Path,
-    how: Featurising,
+    how: FeaturisingOptions,
     progress: Callable[[str], Progress] | None,
     say: Tell,
 ) -> tuple[dict[str, dict[str, Features]], dict[int | None, TruncationCost], str]:
@@ -434,7 +434,7 @@ def _featurised(
     found = {}
     for part, images in parts.items():
         places = [
-            Part(
+            FeatureColumns(
                 name=tap.name,
                 representation=tap.name.partition(MARK)[2] or "card",
                 columns=wide.columns[tap.name],
@@ -461,7 +461,7 @@ def _featurised(
 def _of_tap(of_px: dict[str, dict[str, Features]], tap: FeatureVariant, part: str) -> Features:
     if not tap.of:
         return of_px[part][tap.name]
-    return joined(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
+    return join_features(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
 
 
 def _measured(
@@ -511,7 +511,7 @@ def _probed(
     one: _VariantErrors,
     of_px: dict[str, dict[str, Features]],
     root: Path,
-    how: Featurising,
+    how: FeaturisingOptions,
     *,
     protocol: str,
     seed: int,

@@ -22,7 +22,7 @@ from ..cards.catalogue import load_catalogue
 from ..datasets import ImageData, ImageSet
 from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError
-from ..execution.executor import Executor, Failure, Resources, WorkResult, share_of
+from ..execution.executor import Executor, Failure, Resources, WorkResult, select_share
 from ..execution.journal import Journal
 from ..features import Features
 from ..features.filling import load_features_of
@@ -381,7 +381,7 @@ class _EncoderQueue:
     ) -> None:
         self.measuring, self.failed = measuring, dict[str, Failure]()
         self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
-        workers, own = share_of(executor, names)
+        workers, own = select_share(executor, names)
         n_machines = getattr(workers, "n_nodes", 1)  # of a cluster
         if resources.n_gpus:
             n_machines = max(1, int(executor.n_workers * resources.n_gpus))

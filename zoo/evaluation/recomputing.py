@@ -28,7 +28,7 @@ from .protocols import PROTOCOLS, restore_protocol
 
 if TYPE_CHECKING:
     from ..features import Features
-    from ..features.work_items import Featurising
+    from ..features.work_items import FeaturisingOptions
 
 State = Literal["same", "other", "passed over"]
 Tell = Callable[[str], None]
@@ -110,7 +110,7 @@ def recompute(
     seed: int = 0,
     images: Mapping[str, str] | None = None,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     tell: Tell | None = None,
 ) -> list[RecomputedRow]:
     """Measures a random sample of rows again.
@@ -183,7 +183,7 @@ class _RowRecomputer:
         self,
         images: Mapping[str, str],
         root: Path,
-        how: Featurising | None,
+        how: FeaturisingOptions | None,
         tell: Tell,
         first_seeds: Mapping[tuple[str, ...], int],
     ) -> None:
@@ -257,10 +257,10 @@ class _RowRecomputer:
                 self._data[source] = str(error)
         return self._data[source]
 
-    def _featurising(self, precision: str) -> Featurising:
-        from ..features.work_items import Featurising
+    def _featurising(self, precision: str) -> FeaturisingOptions:
+        from ..features.work_items import FeaturisingOptions
 
-        return replace(self.how or Featurising(), precision=precision)
+        return replace(self.how or FeaturisingOptions(), precision=precision)
 
     def _features(self, one: LocatedRow, data: ImageData, precision: str) -> dict[str, Features]:
         from .evaluating import featurise_data

@@ -19,7 +19,14 @@ from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import require_extra
 from .arrays import check_finite_numbers
-from .bootstrap import N_DRAWS, Interval, compute_interval, estimate_surplus_variances, image_weights, number_groups
+from .bootstrap import (
+    N_DRAWS,
+    Interval,
+    compute_interval,
+    draw_image_weights,
+    estimate_surplus_variances,
+    number_groups,
+)
 from .evaluating import SOURCE, Request, Rows, RowTemplate, list_settings
 from .measuring import LabelSetting, ProbeCache, TuningSplit, check_count, check_pair, fit_probe
 from .protocols import PROTOCOLS, Protocol
@@ -138,7 +145,7 @@ def _metrics(
     if np.ptp(numbers) == 0:
         raise DataError(f"All {n:,} test images have one number, of which no variance can be explained; add others.")
     given = [check_finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
-    for weights in chain([np.ones((n, 1))], image_weights(n, units, n_draws, seed=seed)):  # first as they are
+    for weights in chain([np.ones((n, 1))], draw_image_weights(n, units, n_draws, seed=seed)):  # first as they are
         w = weights / weights.sum(axis=0)  # (n, n_drawn)
         variance, ranks = np.square(numbers - numbers.mean()) @ w, _ranks(numbers, w)
         variance -= np.square((numbers - numbers.mean()) @ w)

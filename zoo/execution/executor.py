@@ -288,7 +288,7 @@ class PartExecutor:
         self.executor.close()
 
 
-def share_of(executor: Executor, pieces: Sequence[W]) -> tuple[Executor, Sequence[W]]:
+def select_share(executor: Executor, pieces: Sequence[W]) -> tuple[Executor, Sequence[W]]:
     """The workers of an executor, and which of some pieces are its own: those of its part, if it is one."""
     if isinstance(executor, PartExecutor):
         return executor.executor, pieces[executor.k - 1 :: executor.n]

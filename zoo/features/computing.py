@@ -35,7 +35,7 @@ _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Featurising:
+class FeaturisingOptions:
     """How features are computed; only precision and skipping change them beyond rounding."""
 
     batch_size: int = 64

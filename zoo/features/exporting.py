@@ -34,7 +34,7 @@ from ..storage import resolve_place
 from .featurising import featurise
 from .origin import describe_origin_differences
 from .store import FeatureIndex, Features, load_features, read_index
-from .work_items import Featurising
+from .work_items import FeaturisingOptions
 
 with require_extra("images", needed_for="Writing features as Parquet"):
     import numpy as np
@@ -99,7 +99,7 @@ def extract_features(
     images: str | os.PathLike[str] | Sequence[str],
     *,
     folder: str | Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     **options: Any,
 ) -> Features:
     """Features of any images under an encoder of the zoo, in their order; labels, where they have some, come along.
@@ -116,7 +116,7 @@ def extract_features(
 
     data = open_any_images(images, is_new=True, **options)
     whole = data.train if data.is_whole else join_parts([data.train, data.val])
-    chosen, known = asdict(how or Featurising(skip_corrupt=True)), load_catalogue().id_of(name)
+    chosen, known = asdict(how or FeaturisingOptions(skip_corrupt=True)), load_catalogue().id_of(name)
     representation = known.partition("@")[2] or "card"
     return featurise(*load(known), whole, name=known, folder=folder, representation=representation, **chosen)
 

@@ -16,16 +16,24 @@ from ..errors import DataError, PlaceError, QueryError
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..storage import Location, resolve_place
-from .computing import ComputedShard, Featurising, ForwardSpec, GroupNetwork, choose_device, compute, get_number_type
+from .computing import (
+    ComputedShard,
+    FeaturisingOptions,
+    ForwardSpec,
+    GroupNetwork,
+    choose_device,
+    compute,
+    get_number_type,
+)
 from .decoding import DecodingSpec, Preprocess
 from .filling import (
-    Target,
+    FillTarget,
+    build_unreadable_error,
     fill,
+    find_origin_there,
     find_present,
     finish,
-    known_origin,
     load_features_of,
-    nothing_readable,
     require_one_dim,
 )
 from .origin import Origin
@@ -120,7 +128,7 @@ def featurise(
     for what, number, least in least_numbers:
         if number < least:
             raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
-    how = Featurising(
+    how = FeaturisingOptions(
         batch_size=batch_size,
         n_workers=n_workers,
         device=None if device is None else str(device),
@@ -132,12 +140,12 @@ def featurise(
     origin = _origin_of(forward, encoder, representation=representation)
     if folder is None:
         return _in_memory(forward, origin)
-    target = Target(place=resolve_place(folder), origin=origin, network=name)
+    target = FillTarget(place=resolve_place(folder), origin=origin, network=name)
     return _in_places(forward, [target])[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class FeatureColumns:
     """Features that are some columns of wide rows, or all of them."""
 
     name: str  # id of the encoder with these features
@@ -151,9 +159,9 @@ def featurise_parts(
     encoder: torch.nn.Module,
     preprocess: Preprocess,
     images: ImageSet,
-    parts: Sequence[Part],
+    parts: Sequence[FeatureColumns],
     *,
-    how: Featurising,
+    how: FeaturisingOptions,
     progress: Progress | None = None,
 ) -> dict[str, Features]:
     """Features of every part by its name, of every image of a set, in its order; all stay on the disk.
@@ -179,16 +187,16 @@ def featurise_parts(
     """
     width = max(column for part in parts for column in part.columns or ()) + 1
     network = GroupNetwork(encoder=wide, name=parts[0].name, precision=how.precision)
-    forward = _forward_of(network, preprocess, images, how, shard_size=shard_size_of(width), progress=progress)
+    forward = _forward_of(network, preprocess, images, how, shard_size=compute_shard_size(width), progress=progress)
     origin = _origin_of(forward, encoder, representation="")
     targets = []
     for part in parts:
         of_part = replace(origin, encoder=part.name, representation=part.representation)
-        targets.append(Target(place=part.place, origin=of_part, network=network.name, columns=part.columns))
+        targets.append(FillTarget(place=part.place, origin=of_part, network=network.name, columns=part.columns))
     return _in_places(forward, targets)
 
 
-def shard_size_of(width: int) -> int:
+def compute_shard_size(width: int) -> int:
     """Images a shard of rows that are so wide."""
     fitting = SHARD_SIZE
     while fitting > _LEAST_ROWS and 4 * width * fitting > _SHARD_BYTES:
@@ -196,7 +204,7 @@ def shard_size_of(width: int) -> int:
     return fitting
 
 
-def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
+def join_features(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
     """Features of several parts beside each other, in memory, as another name of the encoder has them."""
     several = [parts[one] for one in names]
     x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
@@ -208,7 +216,7 @@ def _forward_of(
     network: GroupNetwork,
     preprocess: Preprocess,
     images: ImageSet,
-    how: Featurising,
+    how: FeaturisingOptions,
     *,
     shard_size: int,
     progress: Progress | None,
@@ -232,7 +240,7 @@ def _forward_of(
 def _origin_of(forward: ForwardSpec, encoder: torch.nn.Module, *, representation: str) -> Origin:
     """The origin of features, whose weights are those of ``encoder``."""
     (network,), hashed = forward.networks, hash_preprocess(forward.decoding.preprocess)
-    known = known_origin(network.name, forward.images, hashed, representation=representation)
+    known = find_origin_there(network.name, forward.images, hashed, representation=representation)
     return replace(known, weights_hash=hash_weights(encoder), precision=network.precision)
 
 
@@ -255,7 +263,7 @@ def _in_memory(forward: ForwardSpec, origin: Origin) -> Features:
     with _reported(forward, origin, n_done=0):
         compute(forward, range(forward.n_shards), keep)
     if x is None:
-        raise nothing_readable(images, skipped)
+        raise build_unreadable_error(images, skipped)
     return Features(
         x=x[: len(read)],
         y=np.asarray(images.labels)[read].astype(np.int64, copy=False),
@@ -270,7 +278,7 @@ def _in_memory(forward: ForwardSpec, origin: Origin) -> Features:
     )
 
 
-def _in_places(forward: ForwardSpec, targets: Sequence[Target]) -> dict[str, Features]:
+def _in_places(forward: ForwardSpec, targets: Sequence[FillTarget]) -> dict[str, Features]:
     """Computes what the places of the targets lack, and loads them, by the encoders of their origins."""
     images = forward.images
     try:
@@ -283,16 +291,16 @@ def _in_places(forward: ForwardSpec, targets: Sequence[Target]) -> dict[str, Fea
     return {target.origin.encoder: load_features_of(target.place, images, target.origin) for target in targets}
 
 
-def _complete(forward: ForwardSpec, targets: Sequence[Target]) -> None:
+def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
     """Computes what the places lack, those of one size of shards together."""
     images = forward.images
-    written: dict[Target, dict[int, FinishedShard]] = {target: {} for target in targets}
+    written: dict[FillTarget, dict[int, FinishedShard]] = {target: {} for target in targets}
 
-    def is_finished(target: Target) -> bool:
+    def is_finished(target: FillTarget) -> bool:
         skip_corrupt, own = forward.skip_corrupt, written[target]
         return finish(target.place, images, target.origin, skip_corrupt=skip_corrupt, written=own)
 
-    def wrote(target: Target, number: int, finished: FinishedShard) -> None:
+    def wrote(target: FillTarget, number: int, finished: FinishedShard) -> None:
         written[target][number] = finished
 
     left = [target for target in targets if not is_finished(target)]
@@ -300,7 +308,7 @@ def _complete(forward: ForwardSpec, targets: Sequence[Target]) -> None:
         with _reported(forward, targets[0].origin, n_done=len(images)):
             return
     for _ in range(ROUNDS):
-        by_size: dict[int, dict[int, list[Target]]] = {}
+        by_size: dict[int, dict[int, list[FillTarget]]] = {}
         for target in left:
             size = claim(target.place, target.origin, shard_size=forward.shard_size)
             there = find_present(target.place, target.origin, shard_size=size)

@@ -38,7 +38,7 @@ with require_extra("models", needed_for="Computing features"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Target:
+class FillTarget:
     """Features of an image set that belong into a place: what a network gives, or some columns of it."""
 
     place: Location
@@ -61,7 +61,9 @@ class Present:
         return self.is_complete or number in self.files
 
 
-def known_origin(name: str, images: ImageSet, preprocessing: str = "", *, representation: str | None = None) -> Origin:
+def find_origin_there(
+    name: str, images: ImageSet, preprocessing: str = "", *, representation: str | None = None
+) -> Origin:
     """The origin of features as far as it is known before the encoder is loaded.
 
     ``preprocessing`` is the hash of it; the representation is by default that of the name.
@@ -105,8 +107,8 @@ def find_present(place: Location, known: Origin, *, shard_size: int, way: Mappin
 
 def fill(
     forward: ForwardSpec,
-    lacking: Mapping[int, Sequence[Target]],
-    wrote: Callable[[Target, int, FinishedShard], None],
+    lacking: Mapping[int, Sequence[FillTarget]],
+    wrote: Callable[[FillTarget, int, FinishedShard], None],
     *,
     failed: Callable[[str, Exception], None] | None = None,
 ) -> None:
@@ -203,7 +205,7 @@ def require_one_dim(dims: set[int], origin: Origin) -> None:
         )
 
 
-def nothing_readable(images: ImageSet, skipped: Sequence[Skipped]) -> DataError:
+def build_unreadable_error(images: ImageSet, skipped: Sequence[Skipped]) -> DataError:
     """The error about an image set of which no image can be read."""
     return DataError(
         f"None of the {len(images):,} images of {images.name!r} can be read, the first is {skipped[0].image!r}; there "
@@ -216,7 +218,7 @@ def _index_of(images: ImageSet, origin: Origin, shards: Sequence[FinishedShard],
     skipped = tuple(image for shard in shards for image in shard.skipped)
     dims = {shard.dim for shard in shards if shard.listed.n_rows}
     if not dims:
-        raise nothing_readable(images, skipped)
+        raise build_unreadable_error(images, skipped)
     require_one_dim(dims, origin)
     return FeatureIndex(
         origin=replace(origin, n_skipped=len(skipped)),

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import StoreError, ZooError
-from ..execution.executor import DIED, Executor, PartExecutor, Resources, WorkResult, collect_versions, share_of
+from ..execution.executor import DIED, Executor, PartExecutor, Resources, WorkResult, collect_versions, select_share
 from ..execution.journal import Journal, RunSpec, format_current_time
 from ..progress import Progress
 from .origin import CODE_NUMBER
@@ -159,7 +159,7 @@ def run_features(
     """
     setting = replace(setting, n_threads=resources.n_cpus)
     is_part = isinstance(executor, PartExecutor)
-    executor, items = share_of(executor, make_items(setting, names, data, parts, everything=is_part))
+    executor, items = select_share(executor, make_items(setting, names, data, parts, everything=is_part))
     if items and journal.refusal:
         raise StoreError(journal.refusal)
     run = _RunState(setting, names, data, parts, items, journal, progress, is_part=is_part)

@@ -28,10 +28,10 @@ from ..errors import DataError, OtherFeatures, QueryError, ZooError
 from ..optional import require_extra
 from ..progress import SilentProgress
 from ..storage import Location, resolve_place
-from .computing import Featurising as Featurising
+from .computing import FeaturisingOptions as FeaturisingOptions
 from .computing import ForwardSpec, GroupNetwork, choose_device, get_number_type
 from .decoding import DecodingSpec
-from .filling import Present, Target, fill, find_present, finish, known_origin
+from .filling import FillTarget, Present, fill, find_origin_there, find_present, finish
 from .origin import format_storage
 from .shards import parse_shard_number
 from .store import SHARD_SIZE, FinishedShard, claim, hash_preprocess, hash_weights, require_same_origin
@@ -50,7 +50,7 @@ class FeatureRunSettings:
     place: str  # folder or address of all evaluations
     fingerprints: Mapping[str, str]  # by part; a worker that sees other images refuses
     load: Load | None = None  # zoo.load by default; picklable
-    how: Featurising = field(default_factory=Featurising)
+    how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
     stored: str = "float32"  # the type of the numbers in the shards, of zoo.features.shards.STORED
     shard_size: int = SHARD_SIZE  # images an item, but those of a shard in a folder that was begun
     n_threads: int = 1  # of a worker
@@ -211,7 +211,7 @@ def _groups(
     yield from (((name,), "") for name in dict.fromkeys(failing))
 
 
-def _bytes_of_card(card: EncoderCard, how: Featurising) -> tuple[int, int]:
+def _bytes_of_card(card: EncoderCard, how: FeaturisingOptions) -> tuple[int, int]:
     """Memory that an encoder takes: always, and while it computes. They take turns, so that the second is shared."""
     cost = find_cost(card)
     if cost is None:
@@ -228,7 +228,7 @@ def _device(wanted: str | None) -> torch.device:
 
 def _present(setting: FeatureRunSettings, name: str, images: ImageSet, preprocessing: str) -> Present:
     """What is at the place of an encoder's features of a part."""
-    place, known = locate_features(setting, name, images), known_origin(name, images, preprocessing)
+    place, known = locate_features(setting, name, images), find_origin_there(name, images, preprocessing)
     return find_present(place, known, shard_size=setting.shard_size, way=setting.way)
 
 
@@ -325,7 +325,7 @@ class _ItemExecution:
                     missing[name] = there
         if missing:
             _forget_others(self.item.encoders)
-        targets: dict[tuple[str, str], list[Target]] = defaultdict(list)  # by preprocessing and device
+        targets: dict[tuple[str, str], list[FillTarget]] = defaultdict(list)  # by preprocessing and device
         for name, there in missing.items():
             with self._noted(name):
                 loaded = self.loaded[name] = _loaded(self.setting, name)
@@ -368,11 +368,11 @@ class _ItemExecution:
                 f"{self.item.shard_size:,}; run the same command again, which then goes by those."
             )
 
-    def _target(self, name: str, there: Present) -> Target:
+    def _target(self, name: str, there: Present) -> FillTarget:
         """What is computed of an encoder, once its folder is claimed."""
         loaded, place = self.loaded[name], locate_features(self.setting, name, self.images)
         origin = replace(
-            known_origin(name, self.images, loaded.preprocess_hash),
+            find_origin_there(name, self.images, loaded.preprocess_hash),
             weights_hash=loaded.weights_hash,
             precision=format_storage(loaded.precision, self.setting.stored),
         )
@@ -381,9 +381,9 @@ class _ItemExecution:
             self._require_size(place, claim(place, origin, shard_size=size, way=self.setting.way))
         else:
             require_same_origin(place, there.begun, origin)
-        return Target(place=place, origin=origin, network=name)
+        return FillTarget(place=place, origin=origin, network=name)
 
-    def _compute(self, targets: Sequence[Target]) -> None:
+    def _compute(self, targets: Sequence[FillTarget]) -> None:
         """Computes one shard for each; where the memory is too small, by itself and in smaller batches."""
         largest = self.setting.how.batch_size
         for target in self._attempt(targets, largest):
@@ -399,11 +399,11 @@ class _ItemExecution:
                     f"encoder {name!r}; use a machine with more."
                 )
 
-    def _attempt(self, targets: Sequence[Target], batch_size: int) -> list[Target]:
+    def _attempt(self, targets: Sequence[FillTarget], batch_size: int) -> list[FillTarget]:
         """Computes one shard for each; gives those that the memory was too small for."""
         how, first = self.setting.how, self.loaded[targets[0].network]
         left = {target.network: target for target in targets}
-        too_large: list[Target] = []
+        too_large: list[FillTarget] = []
 
         def failed(name: str, error: Exception) -> None:
             target = left.pop(name)
@@ -412,7 +412,7 @@ class _ItemExecution:
             else:
                 self.errors[name] = error
 
-        def wrote(target: Target, number: int, finished: FinishedShard) -> None:
+        def wrote(target: FillTarget, number: int, finished: FinishedShard) -> None:
             self._take(left.pop(target.network), number, finished)
 
         forward = ForwardSpec(
@@ -433,7 +433,7 @@ class _ItemExecution:
             too_large += left.values()  # encoders that do not fit beside each other, or an image
         return too_large
 
-    def _take(self, target: Target, number: int, finished: FinishedShard) -> None:
+    def _take(self, target: FillTarget, number: int, finished: FinishedShard) -> None:
         listed = finished.listed
         self.n_rows, self.n_skipped = listed.n_rows, len(finished.skipped)
         self.n_bytes += listed.size_bytes
@@ -466,7 +466,7 @@ def complete(setting: FeatureRunSettings, name: str, part: str) -> bool:
         As :func:`~zoo.features.filling.finish`.
     """
     images: ImageSet = getattr(open_image_source(setting.source), part)
-    known = known_origin(name, images, _preprocessing(name) if setting.load is None else "")
+    known = find_origin_there(name, images, _preprocessing(name) if setting.load is None else "")
     return finish(locate_features(setting, name, images), images, known, skip_corrupt=setting.how.skip_corrupt)
 
 

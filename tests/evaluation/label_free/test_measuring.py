@@ -26,7 +26,7 @@ from zoo.evaluation.label_free.measuring import (
 )
 from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import Rows, load_features
-from zoo.features.work_items import Featurising
+from zoo.features.work_items import FeaturisingOptions
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
 
@@ -146,7 +146,7 @@ def test_a_later_run_finds_everything_and_computes_nothing(
 def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_path: Path) -> None:
     train, val = with_damaged(image_set(20), 3, 7), image_set(12, seed=1, split="val")
     data = ImageData(name="noise", train=train, val=val)
-    how = Featurising(skip_corrupt=True)
+    how = FeaturisingOptions(skip_corrupt=True)
     needs = ["features", "views", "pixels", "rotations"]
     found = compute_metric_inputs(NAME, data, needs, root=tmp_path, how=how, n=20, q=2, n_images=20)
     assert found.arguments("features")["z"].shape == (18, 48)

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores, share_of
+from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores, select_share
 from ...execution.processes import Processes, send_message
 from ...files import replace_file
 from ...optional import require_extra
@@ -310,7 +310,7 @@ class CurveRunner:
         self.runs: dict[str, CurveRun] = {}
         self._is_ours = executor is None
         self._executor: Executor = Processes(n_processes if n_processes > 1 else 0) if executor is None else executor
-        workers, n_workers = share_of(self._executor, [])[0], self._executor.n_workers
+        workers, n_workers = select_share(self._executor, [])[0], self._executor.n_workers
         if resources is None:
             resources = Resources(
                 n_cpus=max(1, count_cores() // n_workers) if n_workers > 1 else torch.get_num_threads()
@@ -339,7 +339,9 @@ class CurveRunner:
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
         wanted = select_distinct_jobs(jobs)
-        workers, share = share_of(self._executor, wanted)  # which jobs are its own does not depend on which are done
+        workers, share = select_share(
+            self._executor, wanted
+        )  # which jobs are its own does not depend on which are done
         own = {job.key for job in share}
         folder, n_test = self._setup.folder, len(self._setup.data.test)
         for job in wanted:

@@ -26,7 +26,7 @@ from ...encoders.preprocess import build_geometry_steps
 from ...errors import DataError, MissingExtra, QueryError, UnknownName
 from ...features import Features, featurise, load_features
 from ...features.store import INDEX
-from ...features.work_items import Featurising
+from ...features.work_items import FeaturisingOptions
 from ...optional import require_extra
 from ...progress import Progress
 from ...results.rows import Measurement
@@ -107,7 +107,7 @@ class Featuriser:
         card: EncoderCard,
         *,
         root: Path,
-        how: Featurising,
+        how: FeaturisingOptions,
         load: Load | None,
         progress: Callable[[str], Progress] | None,
         sizes: SampleSizes,
@@ -253,7 +253,7 @@ def compute_metric_inputs(
     seed: int = 0,
     recipe: str | AugmentationRecipe | None = None,
     root: Path | None = None,
-    how: Featurising | None = None,
+    how: FeaturisingOptions | None = None,
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> MetricInputs:
@@ -298,7 +298,7 @@ def compute_metric_inputs(
         featuriser = Featuriser(
             card,
             root=root or get_evaluations_folder(),
-            how=how or Featurising(),
+            how=how or FeaturisingOptions(),
             load=load,
             progress=progress,
             sizes=sizes,
