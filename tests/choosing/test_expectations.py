@@ -182,7 +182,7 @@ def test_with_few_labels_an_objective_that_nobody_probed_with_few_says_nothing(
 
 def test_who_is_untold_has_no_rank_with_few_labels_nor_where_nobody_else_is_asked_for() -> None:
     few = recommend(1_000)
-    assert few.left_out[UNTOLD] and not any(one.expected.is_untold for one in few.ranked)
+    assert few.left_out[UNTOLD] and not any(one.number.is_untold for one in few.ranked)
     assert UNTOLD not in recommend(1_281_167).left_out
     alone = recommend(1_000, constraints=Constraints(where='card_family == "aimv2"'))
     assert not alone.ranked and UNTOLD in alone.why_nobody

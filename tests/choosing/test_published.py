@@ -13,8 +13,8 @@ from tests.result_rows import user_of
 from zoo.analysis.controlled import controlled_effect
 from zoo.analysis.table import study_table
 from zoo.cards.catalogue import load_catalogue
-from zoo.choosing.budget_ranking import NO_CANDIDATES
 from zoo.choosing.published import FEWEST, FEWEST_BOTH, PublishedComparison, compare_with_published
+from zoo.choosing.ranking import NO_CANDIDATES
 from zoo.errors import QueryError
 from zoo.results.derived import summaries
 

@@ -18,7 +18,7 @@ from zoo.analysis.label_budget import predict_error, translate_to_imagenet
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.costs import estimate_memory, find_cost
 from zoo.cards.licences import PERMISSIVE
-from zoo.choosing import budget_ranking
+from zoo.choosing import ranking
 from zoo.choosing.constraints import Constraints
 from zoo.cli.constraint_options import format_constraint_options
 from zoo.cli.options import parse_count
@@ -39,7 +39,7 @@ XRAYS = ("--classes", "2", "--labels", "5000", "--max-memory", "8GB", "--licence
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the ranks that encoders may have."""
-    monkeypatch.setattr(budget_ranking, "simulate_ranks", partial(budget_ranking.simulate_ranks, n_draws=100))
+    monkeypatch.setattr(ranking, "simulate_ranks", partial(ranking.simulate_ranks, n_draws=100))
 
 
 @pytest.fixture

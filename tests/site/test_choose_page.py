@@ -11,7 +11,7 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.cards.throughput import estimate_throughput, find_device, list_devices
 from zoo.choosing.constraints import Constraints, build_filters
 from zoo.choosing.expectations import Images, read_difficulties
-from zoo.choosing.ranking import Beside, rank_encoders
+from zoo.choosing.ranking import RankedEncoder, rank_encoders
 from zoo.results.facts import format_points
 from zoo.results.values import SETTINGS
 from zoo.site.choose_page import START, STEPS, build_files, find_front_groups
@@ -57,11 +57,11 @@ def test_the_table_is_the_ranking_of_the_command(page: _Page) -> None:
     assert [row[1] for row in rows] == [one.card.id for one in expected]
     assert [row[0].rstrip("=") for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
     for row, one in zip(rows, expected, strict=True):
-        low, high = one.expected.interval
+        low, high = one.number.interval
         assert row[2:5] == [
-            format_points(one.expected.error),
+            format_points(one.number.error),
             f"{format_points(low)}-{format_points(high)}",
-            one.expected.basis,
+            one.number.basis,
         ]
     assert "Without a rank, gated: uni_vitL16" in page.text
     assert f"zoo recommend --labels {START}" in page.text
@@ -91,11 +91,11 @@ def test_words_of_limits_and_speeds_are_those_of_the_cards(page: _Page) -> None:
         "conditions": Constraints(licence="conditions"), "open": Constraints(access="open"),
     }  # fmt: skip
     assert page.budget["reasons"].keys() == words.keys() | {"gone", "untold"}
-    someone = rank_encoders(START, 1_000, ON_IMAGENET).ranked[0].expected
+    someone = rank_encoders(START, 1_000, ON_IMAGENET).ranked[0].number
     for place, row in enumerate(page.budget["rows"]):
         one = dict(zip(fields, row, strict=True))
         card = cards[one["id"]]
-        allowed = {word for word, asked in words.items() if build_filters(asked)[0].keeps(Beside(card, someone, ""))}
+        allowed = {word for word, asked in words.items() if build_filters(asked)[0].keeps(RankedEncoder(card, someone))}
         assert {*one["may"]} == allowed
         assert (one["id"] == "uni_vitL16") == (one["gated"] == 1) == (one["domains"] is not None)
         assert (one["id"] == "npidpp_rn50w2") == (one["gone"] == 1)

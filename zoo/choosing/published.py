@@ -28,7 +28,7 @@ from ..results.facts import FACTS, Fact, Subject, format_short_number, list_subj
 from ..results.rows import average_over_seeds, measurements
 from ..results.tables import list_study_facts
 from ..results.values import IMAGENET, PROBE
-from .budget_ranking import NO_CANDIDATES
+from .ranking import NO_CANDIDATES
 
 ERROR = FACTS["train_test"]
 FEWEST = 10  # encoders of a group, or it is widened

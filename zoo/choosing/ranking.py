@@ -1,72 +1,143 @@
-"""All encoders that may be used, ranked by the error to expect on images like the user's.
+"""Encoders ranked by one number each: the error to expect, the error that was measured, or a reported accuracy.
 
-``zoo recommend`` and the site's page of choices show it. Encoders trained with ImageNet's labels have no rank, for what
-is known of them flatters them; nor, with few labels, those of whose objective nobody probed any with few. Nor have
-gated ones and those of special kinds of images unless they are asked for: they are named beside.
+``zoo recommend``, the plan of ``zoo choose`` and the site's pages show it. By expected errors, encoders trained with
+ImageNet's labels have no rank, for what is known of them flatters them; nor, with few labels, those of whose objective
+nobody probed any with few. Nor have gated ones and those of special kinds of images unless they are asked for: they are
+named in addition. Measured errors are interpolated between settings or extrapolated (:mod:`zoo.analysis.label_budget`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from ..analysis.label_budget import N_CLASSES, check_n_labels, describe_labels_per_class
+from ..analysis.label_budget import (
+    LEVEL,
+    N_CLASSES,
+    N_VALIDATION_IMAGES,
+    Curve,
+    HeldOutError,
+    Noise,
+    PredictedError,
+    RankOdds,
+    check_n_labels,
+    compute_amplification,
+    describe_labels_per_class,
+    estimate_held_out_error,
+    estimate_noise,
+    predict_error,
+    simulate_ranks,
+)
+from ..analysis.reported_agreement import select_reported_numbers
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import GATED, get_domain, get_image_domains
 from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import EncoderCard, Missing, format_fact
 from ..errors import QueryError, format_count
+from ..results.derived import select_main_protocol, summaries
 from ..results.evidence import list_datasets
-from ..results.reported import select_preferred_accuracies
-from ..results.values import IMAGENET
+from ..results.facts import format_points
+from ..results.reported import reported_numbers, select_preferred_accuracies
+from ..results.reported_values import ReportedNumber
+from ..results.values import IMAGENET, SETTINGS, ResultErratum
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, apply_filters, build_filters
 from .expectations import ExpectedError, Images, estimate_errors, read_difficulties
+
+RankingBasis: TypeAlias = Literal["measured", "expected", "reported"]
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
 UNTOLD = "no few-label number of their objective"
 """Why an encoder has no rank where labels are far fewer than probes of its objective ever had."""
 NOBODY = "nobody measured a probe on {} images: errors are those on others, and those of encoders made for them"
+NO_CANDIDATES = ("supervised", "initialized")
+"""Modes of objectives whose encoders are not ranked by what was measured or reported: they saw labels, or nothing."""
 TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
 DEVIATES = NormalDist().inv_cdf(1 - TIE)
 """Standard deviations of their difference, from which on one of two encoders is worse."""
+FEWEST_MEASURED = min(setting.n_labels for setting in SETTINGS)
+SETTING_OF = {setting.n_labels: setting.name for setting in SETTINGS}
+"""Names of the measured settings by number of labels."""
+ON_IMAGENET = Images(IMAGENET, "natural")
+_FEWEST_SETTINGS = 3
+_TIE = (1 - LEVEL) / 2  # probability to be better up to which an encoder counts as worse, by measured errors
 _POCKET = "shipped:"
 _N_NAMED = 3  # encoders in a sentence
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredError:
+    """The error of an encoder by its measurements; noise and odds are None where its uncertainty is unknown."""
+
+    curve: Curve  # what was measured
+    predicted: PredictedError
+    errata: tuple[ResultErratum, ...] = ()  # of its measurements
+    noise: Noise | None = None
+    odds: RankOdds | None = None  # of its rank
+
+    @property
+    def error(self) -> float:
+        """The error at the number of labels, percent."""
+        return self.predicted.error
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Within which nine in ten such errors are expected, percent; None where that is unknown."""
+        return None if self.noise is None else self.noise.interval(self.error)
+
+    @property
+    def rank_text(self) -> str:
+        """The range of its rank, as 1-4."""
+        if self.odds is None:
+            return "?"
+        low, high = self.odds.lowest, self.odds.highest
+        return str(low) if low == high else f"{low}-{high}"
+
+    @property
+    def interval_text(self) -> str:
+        """The interval, as 21.3-21.9."""
+        return "?" if self.interval is None else "-".join(map(format_points, self.interval))
+
+    @property
+    def best_text(self) -> str:
+        """The probability to be the best, as 12%."""
+        if self.odds is None:
+            return "?"
+        return "<1%" if 0 < self.odds.best < 0.005 else f"{self.odds.best:.0%}"
+
+
+Number = TypeVar("Number")  # Expected, MeasuredError or ReportedNumber
+
+
 @dataclass(frozen=True, slots=True)
-class RankedEncoder:
-    """An encoder, what is expected of it, and its rank by that."""
+class RankedEncoder(Generic[Number]):
+    """An encoder, the number that it is ranked by, and its rank; filters look at those without a rank, too."""
 
     card: EncoderCard
-    expected: ExpectedError
-    rank: int
-    is_tie: bool  # with the first: the chance that it is better is above one in ten, by numbers of its own
+    number: Number
+    rank: int = 0  # 0 without one
+    is_tie: bool = False  # with the first: by expected and measured errors
+    why: str = ""  # it has no rank: gated, or of special images
+    here: str = ""  # where its weights are on this machine, where that was asked
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """An encoder that would rank among those shown, and why it has no rank."""
-
-    card: EncoderCard
-    expected: ExpectedError
-    why: str  # gated, or of special images
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking(NotebookTable):
-    """Encoders in the order of their expected errors; a table in a notebook, with ``.df`` and ``.plot()``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(NotebookTable, Generic[Number]):
+    """Encoders in their order; a table in a notebook, with ``.df`` and ``.plot()``."""
 
     n_labels: int
-    n_classes: int
-    images: Images
-    ranked: list[RankedEncoder]
-    beside: list[Beside]  # by rising expected error
+    n_classes: int = N_CLASSES
+    images: Images = ON_IMAGENET
+    ranked: list[RankedEncoder[Number]]
+    beside: Sequence[RankedEncoder[Number]] = ()  # without a rank, by rising expected error
     left_out: LeftOut
     why_nobody: str  # "" if anybody is ranked
-    level_sd: float  # standard deviation of the difficulty of such images, in log odds, which moves all errors alike
+    level_sd: float = 0.0  # standard deviation of the difficulty of such images, in log odds, which moves all alike
+    uncertainty: HeldOutError | None = None  # of measured errors between or below settings; None at a setting
+    unmeasured: Sequence[EncoderCard] = ()  # that would be ranked by measured errors if they had any
 
     @property
     def n_ties(self) -> int:
@@ -74,16 +145,16 @@ class Ranking(NotebookTable):
         return sum(one.is_tie for one in self.ranked)
 
     @property
-    def unprobed(self) -> list[str]:
+    def unprobed(self: Ranking[ExpectedError]) -> list[str]:
         """Encoders that share the first place with others and of which no linear probe on ImageNet-1K is known."""
         reported = select_preferred_accuracies()
         probed = ("measured here", "another protocol", "these images")
-        tied = [one for one in self.ranked if one.is_tie and one.expected.basis not in probed]
+        tied = [one for one in self.ranked if one.is_tie and one.number.basis not in probed]
         names = [one.card.id for one in tied if "reported-linear" not in reported.get(one.card.id, {})]
         return names if self.n_ties > 1 else []
 
     @property
-    def cautions(self) -> list[str]:
+    def cautions(self: Ranking[ExpectedError]) -> list[str]:
         """Sentences on what is not known: the kind of images, and what would tell those in the first place apart."""
         lines = []
         if self.images.is_unmeasured:
@@ -94,25 +165,25 @@ class Ranking(NotebookTable):
         elif names := self.unprobed:
             of_them = "any" if len(names) == self.n_ties else f"{len(names)} of them ({_some(names)})"
             lines.append(f"what would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
-        kin = [one for one in self.ranked if one.expected.basis == "kin"]
-        n_kin = sum(not one.is_tie and not is_worse(one.expected, self.ranked[0].expected) for one in kin)
+        kin = [one for one in self.ranked if one.number.basis == "kin"]
+        n_kin = sum(not one.is_tie and not is_worse(one.number, self.ranked[0].number) for one in kin)
         if kin and len(kin) == len(self.ranked):
             lines.append("of none of them is any number known: the order is that of their kin")
         elif n_kin:
             lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
         return lines
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self: Ranking[ExpectedError]) -> Iterator[Record]:
         for one in self.ranked:
-            low, high = one.expected.interval
+            low, high = one.number.interval
             yield {
                 "rank": one.rank,
                 "encoder": one.card.id,
-                "error_percent": one.expected.error,
+                "error_percent": one.number.error,
                 "ci_low_percent": low,
                 "ci_high_percent": high,
                 "ties_with_first": one.is_tie,
-                "rests_on": one.expected.basis,
+                "rests_on": one.number.basis,
                 "n_parameters": one.card.architecture.n_parameters,
                 "dim": one.card.representation.dim,
                 "licence": format_fact(one.card.licence.weights),
@@ -127,68 +198,137 @@ class Ranking(NotebookTable):
     def _caption(self) -> str:
         return self.title
 
-    def _notes(self) -> list[str]:
+    def _notes(self: Ranking[ExpectedError]) -> list[str]:
         first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
         return [first, *(f"{one}." for one in self.cautions)]
 
 
-@dataclass(frozen=True, slots=True)
-class _RankingCandidate:
-    card: EncoderCard
-    expected: ExpectedError
-
-
-def _is_told(one: object) -> bool:
-    return not (isinstance(one, _RankingCandidate) and one.expected.is_untold)
-
-
 def rank_encoders(
     n_labels: int,
-    n_classes: int,
-    images: Images,
+    n_classes: int = N_CLASSES,
+    images: Images = ON_IMAGENET,
     constraints: Constraints | None = None,
     *,
+    basis: RankingBasis = "expected",
+    protocol: str = "",
     include_gone: bool = False,
-) -> Ranking:
-    """Encoders by the error to expect on these images with so many labels of so many classes.
+    include_wrong: bool = False,
+) -> Ranking[Any]:
+    """Encoders that pass the constraints by one number each: Expected, MeasuredError or ReportedNumber.
 
-    QueryError where the numbers cannot be meant.
+    Errors are those with so many labels of so many classes on these images; measured and reported ones are those on
+    ImageNet-1K, the latter by a ``protocol`` and with all labels. ``include_wrong`` ranks by measurements that an
+    erratum leaves out, too. QueryError where the numbers cannot be meant.
     """
     limits = constraints or Constraints()
+    conditions = [*build_filters(limits), *([] if include_gone else [NOT_GONE])]
+    match basis:
+        case "measured":
+            return _by_measured(n_labels, conditions, include_wrong=include_wrong)
+        case "reported":
+            return _by_reported(n_labels, conditions, protocol)
+        case "expected":
+            return _by_expected(n_labels, n_classes, images, conditions, where=limits.where or "")
+
+
+def _by_expected(
+    n_labels: int, n_classes: int, images: Images, conditions: Sequence[Filter], *, where: str
+) -> Ranking[ExpectedError]:
     cards = load_catalogue()
     known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=images)
-    everyone = [_RankingCandidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
-    conditions = [*build_filters(limits), *([] if include_gone else [NOT_GONE])]
-    conditions.append(Filter(FLATTERING, lambda one: not one.card.saw_labels))
-    conditions.append(Filter(UNTOLD, _is_told))
-    conditions.append(Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"))
-    kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
-    asked = limits.where or ""
-    special: list[Beside] = []
-    for one in kept:
-        if one.card.weights.availability in GATED and not re.search(r"\baccess\b", asked):
-            special.append(Beside(one.card, one.expected, "gated"))
-        elif not is_suited(one.card, images) and not re.search(r"\bdomain\b", asked):
-            special.append(Beside(one.card, one.expected, f"for {get_domain(one.card)} images"))
-    names = {one.card.id for one in special}
-    ordered = sorted(
-        (one for one in kept if one.card.id not in names), key=lambda one: (one.expected.odds, one.card.id)
-    )
-    if kept and not ordered:
-        ordered, special = sorted(kept, key=lambda one: one.expected.odds), []
-    first = ordered[0].expected if ordered else None
+    everyone = [RankedEncoder(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
+    untold = {name for name, one in known.items() if one.is_untold}
+    further = [
+        Filter(FLATTERING, lambda one: not one.card.saw_labels),
+        Filter(UNTOLD, lambda one: one.card.id not in untold),
+        Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"),
+    ]
+    kept, left_out, why_nobody = apply_filters(everyone, [*conditions, *further], {})
+    kept.sort(key=lambda one: (one.number.odds, one.card.id))
+    reasons = [_why_unranked(one.card, images, where) for one in kept]
+    if all(reasons):  # nobody else is left
+        reasons = [""] * len(kept)
+    ordered = [one for one, why in zip(kept, reasons, strict=True) if not why]
     return Ranking(
         n_labels=n_labels,
         n_classes=n_classes,
         images=images,
         ranked=[
-            RankedEncoder(one.card, one.expected, place, is_tied(one.expected, first or one.expected))
+            replace(one, rank=place, is_tie=is_tied(one.number, ordered[0].number))
             for place, one in enumerate(ordered, start=1)
         ],
-        beside=sorted(special, key=lambda one: one.expected.odds),
+        beside=[replace(one, why=why) for one, why in zip(kept, reasons, strict=True) if why],
         left_out=left_out,
         why_nobody=why_nobody,
         level_sd=read_difficulties()[images.column].sd,
+    )
+
+
+def _why_unranked(card: EncoderCard, images: Images, where: str) -> str:
+    """Why an encoder that passes all has no rank by its expected error, unless the condition asks for it; or ""."""
+    if card.weights.availability in GATED and not re.search(r"\baccess\b", where):
+        return "gated"
+    if not is_suited(card, images) and not re.search(r"\bdomain\b", where):
+        return f"for {get_domain(card)} images"
+    return ""
+
+
+def _by_measured(n_labels: int, conditions: Sequence[Filter], *, include_wrong: bool) -> Ranking[MeasuredError]:
+    """Prediction errors are those of all candidates, whatever the conditions; ranks are among those that pass.
+
+    QueryError below 1,000 labels, or above 1,281,167.
+    """
+    curves, everyone, without = predict_errors(n_labels)
+    right = summaries(exclude_wrong=True)
+    is_right = Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right)
+    kept, left_out, why_nobody = apply_filters(everyone, [*conditions, *([] if include_wrong else [is_right])], without)
+    uncertainty = estimate_held_out_error(curves, n_labels)
+    kept.sort(key=lambda one: (one.number.error, one.card.id))
+    errors, own = [one.number.error for one in kept], noises(curves, kept, uncertainty)
+    sure = {place: noise for place, noise in enumerate(own) if noise is not None}
+    odds = dict(zip(sure, simulate_ranks([errors[place] for place in sure], [*sure.values()]), strict=True))
+    ranked = [
+        RankedEncoder(
+            one.card,
+            replace(one.number, noise=noise, odds=odds.get(place)),
+            rank=1 + errors.index(one.number.error),
+            is_tie=place in odds and odds[place].ties_with_first,
+        )
+        for place, (one, noise) in enumerate(zip(kept, own, strict=True))
+    ]
+    known = summaries()
+    others = (RankedEncoder(card, None) for card in load_catalogue().values() if card.id not in known)
+    unmeasured = [
+        one.card
+        for one in others
+        if one.card.objective.mode not in NO_CANDIDATES and all(limit.keeps(one) for limit in conditions)
+    ]
+    return Ranking(
+        n_labels=n_labels,
+        ranked=ranked,
+        left_out=left_out,
+        why_nobody=why_nobody,
+        uncertainty=uncertainty,
+        unmeasured=unmeasured,
+    )
+
+
+def _by_reported(n_labels: int, conditions: Sequence[Filter], protocol: str) -> Ranking[ReportedNumber]:
+    """The highest accuracy is the first; equal ones have equal ranks."""
+    cards = load_catalogue()
+    numbers = sorted(
+        select_reported_numbers(reported_numbers(), protocol).items(), key=lambda pair: (-pair[1].value, pair[0])
+    )
+    everyone = [
+        RankedEncoder(cards[name], one) for name, one in numbers if cards[name].objective.mode not in NO_CANDIDATES
+    ]
+    kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
+    values = [one.number.value for one in kept]
+    return Ranking(
+        n_labels=n_labels,
+        ranked=[replace(one, rank=1 + values.index(one.number.value)) for one in kept],
+        left_out=left_out,
+        why_nobody=why_nobody if everyone else f"No encoder that is a candidate has a number of {protocol}.",
     )
 
 
@@ -200,7 +340,7 @@ def recommend(
     domain: str | None = None,
     constraints: Constraints | None = None,
     include_gone: bool = False,
-) -> Ranking:
+) -> Ranking[ExpectedError]:
     """Encoders by the error to expect, percent, of a linear probe with ``n_labels`` images, as ``zoo recommend`` does.
 
     The images are like a data set (``like``), of a kind such as "satellite" (``domain``), or those of ImageNet-1K;
@@ -213,14 +353,15 @@ def recommend(
     UnknownName
         If there is no data set or domain of that name.
     """
-    images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
+    images = Images.named(like, domain) if like or domain else ON_IMAGENET
     if n_classes is None and images.dataset:
         n_classes = list_datasets()[images.dataset].n_classes
     if n_classes is None:
         raise QueryError(f"Got no number of classes, expected n_classes for {images.words}.")
     if images.dataset == IMAGENET and n_classes == N_CLASSES:
         check_n_labels(n_labels)
-    return rank_encoders(n_labels, n_classes, images, constraints, include_gone=include_gone)
+    found: Ranking[ExpectedError] = rank_encoders(n_labels, n_classes, images, constraints, include_gone=include_gone)
+    return found
 
 
 def is_suited(card: EncoderCard, images: Images) -> bool:
@@ -247,3 +388,187 @@ def is_tied(one: ExpectedError, first: ExpectedError) -> bool:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_N_NAMED]) + " ..." * (len(names) > _N_NAMED)
+
+
+def first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
+    """Ids of the first ``n`` encoders with different weights."""
+    first: dict[str, str] = {}
+    for card in cards:
+        url = card.weights.url
+        first.setdefault(card.id if isinstance(url, Missing) else url, card.id)
+    return [*first.values()][:n]
+
+
+# --- measured errors ------------------------------------------------------------------------------------------------
+
+
+def predict_errors(n_labels: int) -> tuple[list[Curve], list[RankedEncoder[MeasuredError]], LeftOut]:
+    """All believable error curves, the self-supervised encoders whose curve predicts an error, others by reason.
+
+    Of one protocol, that of most encoders. A curve through fewer than three settings counts only where it was measured.
+    QueryError below 1,000 labels, or above 1,281,167.
+    """
+    curves: list[Curve] = []
+    found = []
+    left_out: LeftOut = {}
+    cards, known = load_catalogue(), summaries()
+    usual = select_main_protocol(known)
+    for encoder, summary in known.items():
+        card = cards[encoder]
+        if card.objective.mode in NO_CANDIDATES:
+            continue
+        if encoder not in usual:
+            why = f"measured by {summary.campaign.protocol}, which does not compare with the others' protocol"
+            left_out.setdefault(why, []).append(card.id)
+            continue
+        curve = {
+            setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
+        }
+        predicted, reason = None, "not measured with as many labels"
+        if any(error <= 0 for error in curve.values()):
+            reason = "measured with an error of 0"
+        elif len(curve) < _FEWEST_SETTINGS and n_labels not in curve:
+            reason = f"measured in fewer than {_FEWEST_SETTINGS} settings"
+        else:
+            curves.append(curve)
+            predicted = predict_error(curve, n_labels)
+        if predicted is None:
+            left_out.setdefault(reason, []).append(card.id)
+        else:
+            number = MeasuredError(curve=curve, predicted=predicted, errata=summary.errata)
+            found.append(RankedEncoder(card, number))
+    return curves, found, left_out
+
+
+def noises(
+    curves: Sequence[Curve], found: Sequence[RankedEncoder[MeasuredError]], usual: HeldOutError | None
+) -> list[Noise | None]:
+    """The uncertainty of each error; where a neighbouring setting was not measured, by a trial without that setting.
+
+    ``usual`` is :func:`~zoo.analysis.label_budget.estimate_held_out_error` of the curves. None where misses are
+    unknown.
+    """
+    grid = {n for curve in curves for n in curve}
+    trials: dict[tuple[int, ...], HeldOutError | None] = {}
+    of_each = []
+    for one in found:
+        predicted, own, trial = one.number.predicted, tuple(sorted(one.number.curve)), usual
+        usual_one = predict_error(dict.fromkeys(grid, 1.0), predicted.n_labels)
+        if usual_one is not None and predicted.basis != usual_one.basis:
+            if own not in trials:
+                some = [{n: curve[n] for n in own} for curve in curves if curve.keys() >= set(own)]
+                trials[own] = estimate_held_out_error(some, predicted.n_labels)
+            trial = trials[own]
+        of_each.append(estimate_noise(one.number.curve, predicted, trial))
+    return of_each
+
+
+def says_nothing(found: Ranking[MeasuredError]) -> bool:
+    """Whether it is an extrapolation that cannot tell more than half of the encoders from the first."""
+    n_ties = sum(one.number.odds is None or one.is_tie for one in found.ranked)
+    return any(one.number.predicted.kind == "extrapolated" for one in found.ranked) and 2 * n_ties > len(found.ranked)
+
+
+def usual_prediction(found: Iterable[RankedEncoder[MeasuredError]]) -> PredictedError:
+    """The prediction from the settings nearest to the number of labels, which most of at least one encoder have."""
+    return max((one.number.predicted for one in found), key=lambda one: (one.basis[0], -one.basis[-1]))
+
+
+def how_sure(found: Ranking[MeasuredError]) -> list[str]:
+    """Sentences on where the numbers come from and how far to trust them."""
+    usual = usual_prediction(found.ranked)
+    lines = origin_words(usual, [one.number.noise for one in found.ranked], found.uncertainty)
+    lines += ties_words(found.ranked)
+    if usual.kind == "extrapolated":
+        lines.append("Extrapolation: nothing was measured with so few labels.")
+    return lines
+
+
+def origin_words(
+    predicted: PredictedError, noises: Sequence[Noise | None], uncertainty: HeldOutError | None
+) -> list[str]:
+    """Sentences on what errors like ``predicted`` rest on, by how much such errors miss, and what intervals hold."""
+    caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
+    images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
+    if predicted.kind == "measured":
+        return [
+            f"As {caution}",
+            f"No intervals were published: those shown hold nine in ten errors and ranks under {images} alone. By how "
+            "much other draws of the labels and other trainings of the probe move them is not known.",
+        ]
+    *others, last = [f"{SETTING_OF[n]} ({n:,} labels)" for n in predicted.basis]
+    verb = "Continued from" if predicted.kind == "extrapolated" else "Interpolated between"
+    lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
+    parts = "such misses"
+    if uncertainty is not None:
+        lines.append(misses_words(predicted, uncertainty))
+    if predicted.kind == "extrapolated":
+        laws = [abs(noise.law) for noise in noises if noise is not None]
+        if laws:
+            lines.append(
+                f"A power law with a floor differs by {sum(laws) / len(laws):.1f} points on average, and no "
+                "measurement tells which law is right."
+            )
+        parts = "such misses, the difference between the laws"
+    lines.append(
+        f"Intervals hold nine in ten errors and ranks under {parts} and {images}. Other draws of the labels and other "
+        "trainings of the probe count only as far as they show in those misses."
+    )
+    return lines
+
+
+def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
+    """Sentence on how far predictions missed known errors, and the miss to expect here."""
+    hidden = " and ".join(SETTING_OF[n] for n in trial.left_out)
+    target = SETTING_OF[trial.predicted]
+    which = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
+    mean, most = trial.mean_absolute_error, trial.percentile_90
+    if predicted.kind == "interpolated":
+        return (
+            f"Give or take {mean:.1f} points, the mean miss for {trial.n} encoders when {which} predicted; nine in ten "
+            f"are within {most:.1f}."
+        )
+    here = compute_amplification(predicted.basis, predicted.n_labels)
+    there = compute_amplification(trial.basis, trial.predicted)
+    scale = here / there
+    return (
+        f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
+        f"miss for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, "
+        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is "
+        f"{here:.1f}."
+    )
+
+
+def ties_words(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
+    """Sentence on how many encoders may be the best."""
+    known = [one for one in ranked if one.number.odds is not None]
+    ties = sum(one.is_tie for one in known)
+    if not known:
+        return []
+    if ties == 1:
+        return [f"The first is better than any other in at least {1 - _TIE:.0%} of draws."]
+    return [
+        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over "
+        f"{_TIE:.0%} of draws."
+    ]
+
+
+def wider_gaps(shown: Sequence[RankedEncoder[MeasuredError]], usual: Sequence[int]) -> list[str]:
+    """Sentences on encoders without one of the settings between which the others are interpolated."""
+    return [
+        f"{one.card.id} was not measured with {SETTING_OF[n]}: its number spans a wider gap and is less certain."
+        for one in shown
+        for n in usual
+        if n not in one.number.curve
+    ]
+
+
+def contained(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
+    """Sources of error within the intervals; draws of labels and trainings of probes never are."""
+    known = [one.number.noise for one in ranked if one.number.noise is not None]
+    parts = {
+        "validation images": bool(known),
+        "misses of predictions": any(noise.prediction for noise in known),
+        "difference between laws": any(noise.law for noise in known),
+    }
+    return [name for name, is_in in parts.items() if is_in]

@@ -33,7 +33,7 @@ from ..weights.lock import find_locked_file as in_lock
 from ..weights.store import REGISTERED, format_recorded_name
 from .constraints import Constraints, Filter, LeftOut, apply_filters, build_filters, join_names
 from .expectations import ExpectedError, Images, estimate_errors, read_difficulties, read_effect_sizes
-from .ranking import NOBODY, UNTOLD, is_of_pocket, is_suited
+from .ranking import NOBODY, UNTOLD, RankedEncoder, is_of_pocket, is_suited
 
 with require_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -84,15 +84,6 @@ class Shortlist:
         return sum(by_file.values())
 
 
-@dataclass(frozen=True, slots=True)
-class ShortlistCandidate:
-    """An encoder, and what is known of it; what filters look at."""
-
-    card: EncoderCard
-    expected: ExpectedError | None
-    here: str
-
-
 def select_shortlist(
     n: int | Sequence[str],
     constraints: Constraints | None = None,
@@ -138,7 +129,7 @@ def select_shortlist(
     like = images or Images()
     known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
     here = find_local_weights(everyone.values())
-    candidates = [ShortlistCandidate(card, known.get(name), here[name]) for name, card in everyone.items()]
+    candidates = [RankedEncoder(card, known.get(name), here=here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
     if isinstance(n, int):
         entries = _diverse(passed, n, like, seed=seed)
@@ -161,8 +152,13 @@ def select_shortlist(
 
 
 def _passed(
-    candidates: Sequence[ShortlistCandidate], constraints: Constraints, images: Images, *, offline: bool, is_named: bool
-) -> tuple[list[ShortlistCandidate], LeftOut]:
+    candidates: Sequence[RankedEncoder[ExpectedError | None]],
+    constraints: Constraints,
+    images: Images,
+    *,
+    offline: bool,
+    is_named: bool,
+) -> tuple[list[RankedEncoder[ExpectedError | None]], LeftOut]:
     """Candidates that pass all, those left out by reason; QueryError if none is left."""
     kept, left_out, why = apply_filters(candidates, [*_loadable(offline=offline), *build_filters(constraints)], {})
     if not kept:
@@ -174,7 +170,7 @@ def _passed(
         (GATED_REASON, "access", lambda one: one.card.weights.availability in GATED),
         (SPECIAL_REASON, "domain", lambda one: not is_suited(one.card, images) and not is_of_pocket(one.card)),
         ("tiny, of the pocket", "card_family", lambda one: is_of_pocket(one.card)),
-        (UNTOLD, "objective", lambda one: one.expected is not None and one.expected.is_untold),
+        (UNTOLD, "objective", lambda one: one.number is not None and one.number.is_untold),
     ):
         some = [one.card.id for one in kept if is_one(one)]
         if some and len(some) < len(kept) and not re.search(rf"\b{column}\b", where):  # unless asked for
@@ -197,7 +193,7 @@ def _loadable(*, offline: bool) -> list[Filter]:
 
 
 def _is_here(one: object) -> bool:
-    return isinstance(one, ShortlistCandidate) and bool(one.here)
+    return isinstance(one, RankedEncoder) and bool(one.here)
 
 
 def describe_offline_choice() -> str:
@@ -271,10 +267,12 @@ def _file_of(card: EncoderCard) -> str:
 # --- the choice ------------------------------------------------------------------------------------------------------
 
 
-def _diverse(candidates: Sequence[ShortlistCandidate], n: int, images: Images, *, seed: int) -> list[ShortlistEntry]:
+def _diverse(
+    candidates: Sequence[RankedEncoder[ExpectedError | None]], n: int, images: Images, *, seed: int
+) -> list[ShortlistEntry]:
     """The greedy choice of ``n`` candidates, see the head of this module."""
-    known = sorted((one for one in candidates if one.expected is not None), key=lambda one: one.card.id)
-    expected = [one.expected for one in known if one.expected is not None]
+    known = sorted((one for one in candidates if one.number is not None), key=lambda one: one.card.id)
+    expected = [one.number for one in known if one.number is not None]
     drawn = draw_errors(
         [one.card for one in known],
         np.array([one.odds for one in expected]),
@@ -286,11 +284,13 @@ def _diverse(candidates: Sequence[ShortlistCandidate], n: int, images: Images, *
     chosen = select_greedily(drawn, known, n)
     some = [known[i] for i in chosen]
     entries = [_entry(one, _why(one, some[:position])) for position, one in enumerate(some)]
-    unknown = [one for one in candidates if one.expected is None][: n - len(entries)]
+    unknown = [one for one in candidates if one.number is None][: n - len(entries)]
     return entries + [_entry(one, "nothing is known of its errors, and too few others pass") for one in unknown]
 
 
-def select_greedily(drawn: NDArray[np.float32], candidates: Sequence[ShortlistCandidate], n: int) -> list[int]:
+def select_greedily(
+    drawn: NDArray[np.float32], candidates: Sequence[RankedEncoder[ExpectedError | None]], n: int
+) -> list[int]:
     """Places of the ``n`` candidates that are added one by one; ``drawn`` has their errors, (candidates, draws)."""
     most = max(1, math.ceil(n / 6))  # of one family
     best: NDArray[np.float32] | None = None
@@ -364,7 +364,7 @@ def _traits(card: EncoderCard) -> dict[str, str]:
 
 
 def _first_of_ties(
-    means: NDArray[np.float64], best: NDArray[np.float32] | None, among: Sequence[ShortlistCandidate]
+    means: NDArray[np.float64], best: NDArray[np.float32] | None, among: Sequence[RankedEncoder[ExpectedError | None]]
 ) -> int:
     """Of those that lower the expected error about as much, the first that is here, then the smallest, then by name."""
     lowest = float(means.min())
@@ -380,7 +380,7 @@ def _first_of_ties(
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _entry(one: ShortlistCandidate, why: str) -> ShortlistEntry:
+def _entry(one: RankedEncoder[ExpectedError | None], why: str) -> ShortlistEntry:
     n_bytes, is_exact = fetch_bytes(one.card)
     return ShortlistEntry(
         card=one.card,
@@ -388,7 +388,7 @@ def _entry(one: ShortlistCandidate, why: str) -> ShortlistEntry:
         fetch_bytes=None if one.here else n_bytes,
         fetch_is_exact=bool(one.here) or is_exact,
         here=one.here,
-        expected=one.expected,
+        expected=one.number,
     )
 
 
@@ -400,11 +400,11 @@ _NEW = {
 }
 
 
-def _why(one: ShortlistCandidate, before: Sequence[ShortlistCandidate]) -> str:
+def _why(one: RankedEncoder[ExpectedError | None], before: Sequence[RankedEncoder[ExpectedError | None]]) -> str:
     """One sentence: what is expected of it, and what it has that those before it have not."""
-    assert one.expected is not None
-    on = "on these images" if one.expected.basis == "these images" else "expected"
-    error = f"{one.expected.error:.1f} ± {one.expected.spread:.1f} % {on} ({one.expected.source})"
+    assert one.number is not None
+    on = "on these images" if one.number.basis == "these images" else "expected"
+    error = f"{one.number.error:.1f} ± {one.number.spread:.1f} % {on} ({one.number.source})"
     known = "" if not one.here else "; its weights are on this machine"
     if not before:
         return f"the lowest for its size, {error}{known}"

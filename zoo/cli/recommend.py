@@ -4,43 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, translate_to_imagenet
-from ..analysis.reported_agreement import (
-    FEWEST_PAIRS,
-    Agreement,
-    estimate_agreement,
-    pair_with_measured,
-    select_reported_numbers,
-)
-from ..cards.catalogue import load_catalogue
+from ..analysis.label_budget import LEVEL, MOST_LABELS, N_CLASSES, ImageNetBudget, check_n_labels, translate_to_imagenet
+from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, estimate_agreement, pair_with_measured
 from ..cards.schema import EncoderCard, Missing
-from ..choosing.budget_ranking import (
+from ..choosing.constraints import Constraints
+from ..choosing.expectations import ExpectedError, find_best_measured, translate_label_number
+from ..choosing.ranking import (
     FEWEST_MEASURED,
-    NO_CANDIDATES,
     SETTING_OF,
-    BudgetRankedEncoder,
-    BudgetRanking,
-    collect_candidates,
-    describe_certainty,
-    describe_ties,
-    describe_wider_gaps,
-    is_right,
-    list_interval_sources,
-    rank_for_budget,
-    select_first_networks,
+    MeasuredError,
+    RankedEncoder,
+    Ranking,
+    contained,
+    first_networks,
+    how_sure,
+    predict_errors,
+    rank_encoders,
+    recommend,
+    says_nothing,
+    ties_words,
+    usual_prediction,
+    wider_gaps,
 )
-from ..choosing.constraints import NOT_GONE, Constraints, Filter, apply_filters, build_filters
-from ..choosing.expectations import find_best_measured, translate_label_number
-from ..choosing.ranking import Beside, Ranking, recommend
-from ..choosing.ranking import RankedEncoder as ExpectedRank
 from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
 from ..results.facts import DOUBTFUL, REPORTED, format_points, format_short_number
-from ..results.reported import reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET
 from ..results.wording import describe_protocol_details
@@ -150,22 +142,22 @@ def recommend_command(
     n_labels = n_labels if budget is None else budget.n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
-    conditions = build_filters(constraints) + ([] if include_gone else [NOT_GONE])
+    passing: dict[str, Any] = {"constraints": constraints, "include_gone": include_gone}
     if by is not None:
         reject_unused_options(("include_wrong",), f"--by {by} ranks by what others reported on ImageNet-1K")
-        _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
+        found = rank_encoders(MOST_LABELS, basis="reported", protocol=by, **passing)
+        _by_reported(found, by, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
-    unmeasured = _not_measured(conditions)
-    if not include_wrong:
-        conditions.append(is_right(summaries(exclude_wrong=True)))
-    answer, too_few = rank_for_budget(n_labels, conditions), None
-    if budget is not None and answer.says_nothing:
-        answer, too_few = rank_for_budget(FEWEST_MEASURED, conditions), n_labels
+    passing |= {"basis": "measured", "include_wrong": include_wrong}
+    answer: Ranking[MeasuredError] = rank_encoders(n_labels, **passing)
+    too_few = None
+    if budget is not None and says_nothing(answer):
+        answer, too_few = rank_encoders(FEWEST_MEASURED, **passing), n_labels
     translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
-        command = _next(select_first_networks((one.candidate.card for one in answer.ranked), _N_FIRST), constraints)
+        command = _next(first_networks((one.card for one in answer.ranked), _N_FIRST), constraints)
     if as_json:
         of_user = None
         if budget is not None:
@@ -187,16 +179,16 @@ def recommend_command(
                 "n_candidates": len(answer.ranked),
                 "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
                 "interval_level": LEVEL,
-                "intervals_contain": list_interval_sources(answer.ranked),
+                "intervals_contain": contained(answer.ranked),
                 "n_ties_with_first": answer.n_ties,
                 "left_out": _left_out_records(answer.left_out),
                 "encoders": [_ranked_record(one, constraints) for one in answer.ranked[:top]],
-                "not_measured": {"n": len(unmeasured)},
+                "not_measured": {"n": len(answer.unmeasured)},
                 "next": command,
             }
         )
     elif answer.ranked:
-        _print(answer, constraints, translation, unmeasured, top)
+        _print(answer, constraints, translation, top)
         print_command("on your images", command)
     if not answer.ranked:
         raise NothingFound(answer.why_nobody)
@@ -211,10 +203,10 @@ def _next(names: Sequence[str], constraints: Constraints) -> str:
 _TIED = "="
 
 
-def _by_expected(found: Ranking, constraints: Constraints, top: int, as_json: bool) -> None:
+def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
     images, shown = found.images, found.ranked[:top]
-    command = _next(select_first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
+    command = _next(first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
     if as_json:
         print_json(
             {
@@ -245,8 +237,8 @@ def _by_expected(found: Ranking, constraints: Constraints, top: int, as_json: bo
         raise NothingFound(found.why_nobody)
 
 
-def _expected_record(one: ExpectedRank | Beside, constraints: Constraints) -> dict[str, Any]:
-    card, expected = one.card, one.expected
+def _expected_record(one: RankedEncoder[ExpectedError], constraints: Constraints) -> dict[str, Any]:
+    card, expected = one.card, one.number
     facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
     facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
     facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
@@ -261,16 +253,18 @@ def _expected_record(one: ExpectedRank | Beside, constraints: Constraints) -> di
     }
 
 
-def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: Constraints) -> None:
+def _print_expected(
+    found: Ranking[ExpectedError], shown: Sequence[RankedEncoder[ExpectedError]], constraints: Constraints
+) -> None:
     shows_costs = needs_costs(constraints)
     click.echo(click.style(wrap_text(found.title), bold=True) + "\n")
     headers = ["rank", "encoder", "error", "interval", "rests on"]
     headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []
     for one in shown:
-        low, high = one.expected.interval
-        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, format_points(one.expected.error)]
-        row += [f"{format_points(low)}-{format_points(high)}", one.expected.basis]
+        low, high = one.number.interval
+        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, format_points(one.number.error)]
+        row += [f"{format_points(low)}-{format_points(high)}", one.number.basis]
         row += format_cost_cells(one.card, constraints) if shows_costs else []
         rows.append([*row, *_facts(one.card)])
     print_table(headers, rows, right=[0, 2, 3, *range(5, len(headers) - 1)])
@@ -282,20 +276,20 @@ def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: 
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
     best, n = find_best_measured(translate_label_number(found.n_labels, found.n_classes))
-    if found.images.dataset == IMAGENET and any(one.expected.error < best for one in shown):
+    if found.images.dataset == IMAGENET and any(one.number.error < best for one in shown):
         said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels per class"
         more.append(f"errors below {format_points(best)} are extrapolated: {said}")
     more += [format_cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
 
 
-def _list_unranked(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
+def _list_unranked(found: Ranking[ExpectedError], shown: Sequence[RankedEncoder[ExpectedError]]) -> list[str]:
     """Encoders without a rank that would be among those shown, by why."""
-    last = shown[-1].expected.odds
+    last = shown[-1].number.odds
     lines = []
     for why in dict.fromkeys(one.why for one in found.beside):
         some = [one for one in found.beside if one.why == why]
-        near = [f"{one.card.id} {format_points(one.expected.error)}" for one in some if one.expected.odds <= last]
+        near = [f"{one.card.id} {format_points(one.number.error)}" for one in some if one.number.odds <= last]
         if near:
             lines.append(f"{why}, not ranked: {format_list(near, _N_GATED)}")
     return lines
@@ -304,36 +298,35 @@ def _list_unranked(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
 # --- by measured errors ----------------------------------------------------------------------------------------------
 
 
-def _print(
-    answer: BudgetRanking, constraints: Constraints, translation: list[str], unmeasured: Sequence[EncoderCard], top: int
-) -> None:
+def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation: list[str], top: int) -> None:
     n_labels, ranked = answer.n_labels, answer.ranked
-    shown, shows_costs = ranked[:top], needs_costs(constraints)
-    kind = f"{answer.usual.kind}; lower is better."
+    shown, shows_costs, usual = ranked[:top], needs_costs(constraints), usual_prediction(ranked)
+    kind = f"{usual.kind}; lower is better."
     title = f"Error of a linear probe with {format_count(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrap_text(title), bold=True) + "\n")
-    basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
+    basis = sorted({n for one in shown for n in one.number.predicted.basis} - {n_labels})
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
     headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []
     for one in shown:
-        candidate = one.candidate
-        card, predicted = candidate.card, candidate.predicted
-        known = [format_points(candidate.curve[n]) if n in predicted.basis else "" for n in basis]
-        name = card.id + (f" {WRONG}" if candidate.errata else "")
-        row = [one.rank_text, name, format_points(predicted.error), one.interval_text, one.best_text, *known]
+        card, number, predicted = one.card, one.number, one.number.predicted
+        known = [format_points(number.curve[n]) if n in predicted.basis else "" for n in basis]
+        name = card.id + (f" {WRONG}" if number.errata else "")
+        row = [number.rank_text, name, format_points(number.error), number.interval_text, number.best_text, *known]
         row += format_cost_cells(card, constraints) if shows_costs else []
         rows.append([*row, *_facts(card)])
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure, ties = describe_certainty(answer), describe_ties(ranked)
-    doubtful = [one.candidate.card.id for one in shown if one.candidate.errata]
-    errata = [line for one in shown for line in list_distrust_notes(one.candidate.card.id, one.candidate.errata)]
+    sure, ties = how_sure(answer), ties_words(ranked)
+    doubtful = [one.card.id for one in shown if one.number.errata]
+    errata = [line for one in shown for line in list_distrust_notes(one.card.id, one.number.errata)]
     notes = [*translation[:1], *ties]
     notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
-    without = f"; not ranked: {len(unmeasured)} not measured, see it without --measured" if unmeasured else ""
+    without = (
+        f"; not ranked: {len(answer.unmeasured)} not measured, see it without --measured" if answer.unmeasured else ""
+    )
     notes.append(f"{len(shown)} of {format_count(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
     more = [format_cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
-    print_notes(notes, more=[*more, *describe_wider_gaps(shown, answer.usual.basis), *errata])
+    print_notes(notes, more=[*more, *wider_gaps(shown, usual.basis), *errata])
 
 
 def _facts(card: EncoderCard) -> list[str]:
@@ -366,26 +359,26 @@ def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]
     return [{"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()]
 
 
-def _ranked_record(one: BudgetRankedEncoder, constraints: Constraints) -> dict[str, Any]:
-    candidate, noise, odds = one.candidate, one.noise, one.odds
-    card, predicted = candidate.card, candidate.predicted
+def _ranked_record(one: RankedEncoder[MeasuredError], constraints: Constraints) -> dict[str, Any]:
+    card, number, noise, odds = one.card, one.number, one.number.noise, one.number.odds
+    predicted = number.predicted
     facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
     facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
     facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
-    basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
+    basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": number.curve[n]} for n in predicted.basis]
     return {
         "rank": one.rank,
         "encoder": card.id,
         "error": predicted.error,
         "kind": predicted.kind,
         "basis": basis,
-        "interval": None if noise is None else list(noise.interval(predicted.error)),
+        "interval": None if number.interval is None else list(number.interval),
         "noise": None if noise is None else asdict(noise),
         "rank_interval": None if odds is None else [odds.lowest, odds.highest],
         "probability_best": None if odds is None else odds.best,
         "ties_with_first": None if odds is None else odds.ties_with_first,
         **make_record(facts),
-        "errata": build_errata_records(candidate.errata),
+        "errata": build_errata_records(number.errata),
         **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
     }
 
@@ -393,42 +386,29 @@ def _ranked_record(one: BudgetRankedEncoder, constraints: Constraints) -> dict[s
 # --- by reported numbers ---------------------------------------------------------------------------------------------
 
 
-class _ReportedCandidate(NamedTuple):
-    card: EncoderCard
-    number: ReportedNumber | None = None  # by which it is ranked
-
-
-def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
-    """The ranking by a reported number, with measured errors beside it where there are any."""
-    cards = load_catalogue()
-    numbers = select_reported_numbers(reported_numbers(), by)
-    everyone = [
-        _ReportedCandidate(cards[encoder], number)
-        for encoder, number in sorted(numbers.items(), key=lambda pair: (-pair[1].value, pair[0]))
-        if cards[encoder].objective.mode not in NO_CANDIDATES
-    ]
-    if not everyone:
-        raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
-    kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
-    values = [one.number.value for one in kept if one.number]
-    ranked = [(1 + values.index(one.number.value), one.card, one.number) for one in kept if one.number]
+def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, *, top: int, as_json: bool) -> None:
+    """The ranking by a reported number, with measured errors where there are any."""
+    if not found.ranked and not found.left_out:
+        raise NothingFound(found.why_nobody)
+    ranked, left_out = found.ranked, found.left_out
     if n_labels is None:
         of_one = select_main_protocol(summaries())
         measured = {name: one.errors["100%"] for name, one in of_one.items() if "100%" in one.errors}
     else:
-        measured = {one.card.id: one.predicted.error for one in collect_candidates(n_labels)[1]}
+        measured = {one.card.id: one.number.error for one in predict_errors(n_labels)[1]}
     pairs = pair_with_measured(by)
     agreement = estimate_agreement(pairs)
     if as_json:
         records = []
-        for rank, card, number in ranked[:top]:
+        for one in ranked[:top]:
+            card, number = one.card, one.number
             facts = {
                 "n_parameters": card.architecture.n_parameters,
                 "z_dim": card.representation.dim,
                 "licence": card.licence.weights,
                 "availability": card.weights.availability,
             }
-            known = {"rank": rank, "encoder": card.id, "reported": asdict(number)}
+            known = {"rank": one.rank, "encoder": card.id, "reported": asdict(number)}
             records.append({**known, "error_measured": measured.get(card.id), **make_record(facts)})
         print_json(
             {
@@ -448,25 +428,25 @@ def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *,
         error = "error here" if n_labels is None else f"error, {n_labels:,}"
         rows = [
             [
-                str(rank),
-                card.id,
-                number.printed + (DOUBTFUL if number.doubt else REPORTED),
-                format_points(measured[card.id]) if card.id in measured else "?",
-                *_facts(card),
-                describe_protocol_details(number),
+                str(one.rank),
+                one.card.id,
+                one.number.printed + (DOUBTFUL if one.number.doubt else REPORTED),
+                format_points(measured[one.card.id]) if one.card.id in measured else "?",
+                *_facts(one.card),
+                describe_protocol_details(one.number),
             ]
-            for rank, card, number in ranked[:top]
+            for one in ranked[:top]
         ]
         headers = ["rank", "encoder", PROTOCOLS[by].short, error, "parameters", "dim", "licence", "how"]
         print_table(headers, rows, right=(0, 2, 3, 4, 5))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
         marks = f"{REPORTED}  reported    ?  not measured here    zoo show NAME says who measured, and where"
-        doubts = [f"{DOUBTFUL}  {card.id}: {number.doubt}" for _, card, number in ranked[:top] if number.doubt]
+        doubts = [f"{DOUBTFUL}  {one.card.id}: {one.number.doubt}" for one in ranked[:top] if one.number.doubt]
         worth = [] if by == "reported-zero-shot" else ["with all labels of ImageNet-1K: other data may rank otherwise"]
         meaning = f"{by}: {PROTOCOLS[by].meaning}; recipes differ (layers, image size, augmentations, sweeps)"
         print_notes([_agreement_note(agreement, len(pairs)), shown, marks], more=[*worth, meaning, *doubts])
     if not ranked:
-        raise NothingFound(why_nobody)
+        raise NothingFound(found.why_nobody)
 
 
 def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
@@ -476,15 +456,3 @@ def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
         f"nine in ten reported accuracies differ from the measured linear probe by {format_points(agreement.low)} to "
         f"{agreement.high:+.1f} points ({format_count(agreement.n, 'encoder')} with both)"
     )
-
-
-def _not_measured(conditions: Sequence[Filter]) -> list[EncoderCard]:
-    """Encoders without measurements that pass the user's filters."""
-    known = summaries()
-    return [
-        card
-        for encoder, card in load_catalogue().items()
-        if encoder not in known
-        and card.objective.mode not in NO_CANDIDATES
-        and all(one.keeps(_ReportedCandidate(card)) for one in conditions)
-    ]

@@ -20,7 +20,6 @@ from ..cards.gated_access import GATED
 from ..cards.licences import LICENCE_WORDS
 from ..cards.schema import EncoderCard, Missing, format_fact
 from ..cards.throughput import Device, estimate_throughput, list_devices
-from ..choosing.budget_ranking import select_first_networks
 from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, build_filters, find_known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
@@ -35,14 +34,24 @@ from ..choosing.expectations import (
     read_difficulties,
     scale_sd,
 )
-from ..choosing.ranking import DEVIATES, UNTOLD, Beside, RankedEncoder, is_suited, is_tied, is_worse, rank_encoders
+from ..choosing.ranking import (
+    DEVIATES,
+    ON_IMAGENET,
+    UNTOLD,
+    RankedEncoder,
+    first_networks,
+    is_suited,
+    is_tied,
+    is_worse,
+    rank_encoders,
+)
 from ..errors import format_list
 from ..results.evidence import list_datasets
 from ..results.facts import format_points, format_short_number
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
 from .drawing import FILLS, Axis, PlotPoint, draw_scatter
-from .expected import FILL_OF, ON_IMAGENET
+from .expected import FILL_OF
 from .first_page import format_interval_ends
 from .rendering import File, SiteRenderer, get_encoder_page
 
@@ -91,9 +100,9 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         "choose.html.jinja",
         "choose.html",
         scripts=[renderer.data("budget.js", "BUDGET", budget)],
-        rows=[_row(place, one, ranked[0].expected, contents) for place, one in enumerate(ranked[:LISTED], start=1)],
+        rows=[_row(place, one, ranked[0].number, contents) for place, one in enumerate(ranked[:LISTED], start=1)],
         n_ranked=len(ranked),
-        n_ties=sum(is_tied(one.expected, ranked[0].expected) for one in ranked),
+        n_ties=sum(is_tied(one.number, ranked[0].number) for one in ranked),
         beside=_beside_words([one for one in found.beside if one.card.id in contents.entries]),
         left_out=[(n, reason) for reason, names in found.left_out.items()
                   if (n := sum(name in contents.entries for name in names))],
@@ -108,7 +117,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         devices=[one.name for one in list_devices()],
         sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
         start_labels=START,
-        next_encoders=",".join(select_first_networks((one.card for one in ranked), _N_NEXT)),
+        next_encoders=",".join(first_networks((one.card for one in ranked), _N_NEXT)),
         **common,
     )  # fmt: skip
 
@@ -124,7 +133,9 @@ def describe_labels(n_labels: int) -> str:
     return f"{short} label{'s' * (short != '1')} per class"
 
 
-def find_front_groups(ranked: Sequence[RankedEncoder], size: Callable[[EncoderCard], float]) -> list[int]:
+def find_front_groups(
+    ranked: Sequence[RankedEncoder[ExpectedError]], size: Callable[[EncoderCard], float]
+) -> list[int]:
     """For each encoder the number of its group of :data:`FRONT_GROUPS`, from 1; they come by rising error.
 
     An encoder is on the front if no other has a lower or equal error and is no larger, but for its equals. It is worse
@@ -132,8 +143,8 @@ def find_front_groups(ranked: Sequence[RankedEncoder], size: Callable[[EncoderCa
     """
     groups: list[int] = []
     for place, one in enumerate(ranked):
-        smaller = [other.expected for other in ranked[:place] if size(other.card) <= size(one.card)]
-        groups.append(1 if not smaller else 3 if any(is_worse(one.expected, other) for other in smaller) else 2)
+        smaller = [other.number for other in ranked[:place] if size(other.card) <= size(one.card)]
+        groups.append(1 if not smaller else 3 if any(is_worse(one.number, other) for other in smaller) else 2)
     return groups
 
 
@@ -199,8 +210,8 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 card.representation.dim,
                 format_fact(licence),
                 int(not isinstance(licence, Missing)),
-                [word for word, limit in words.items() if limit.keeps(Beside(card, at_steps[0], ""))],
-                int(not NOT_GONE.keeps(Beside(card, at_steps[0], ""))),
+                [word for word, limit in words.items() if limit.keeps(RankedEncoder(card, at_steps[0]))],
+                int(not NOT_GONE.keeps(RankedEncoder(card, at_steps[0]))),
                 int(card.weights.availability in GATED),
                 round(find_farthest_place(card), 4),
                 None if is_suited(card, Images()) else sorted(fitting),
@@ -334,48 +345,50 @@ def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
     }
 
 
-def _row(place: int, one: RankedEncoder, first: ExpectedError, contents: Contents) -> dict[str, Any]:
+def _row(place: int, one: RankedEncoder[ExpectedError], first: ExpectedError, contents: Contents) -> dict[str, Any]:
     """An encoder of the table."""
     entry = contents.entries[one.card.id]
     return {
         "entry": entry,
         "href": get_encoder_page(entry),
-        "rank": f"{place}{'=' * is_tied(one.expected, first)}",
-        "is_tie": is_tied(one.expected, first),
-        "error": format_points(one.expected.error),
-        "interval": format_interval_ends(*one.expected.interval),
-        "basis": one.expected.basis,
+        "rank": f"{place}{'=' * is_tied(one.number, first)}",
+        "is_tie": is_tied(one.number, first),
+        "error": format_points(one.number.error),
+        "interval": format_interval_ends(*one.number.interval),
+        "basis": one.number.basis,
         "parameters": format_short_number(one.card.architecture.n_parameters),
         "licence": format_fact(one.card.licence.weights),
         "is_licensed": not isinstance(one.card.licence.weights, Missing),
     }
 
 
-def _beside_words(beside: Sequence[Beside]) -> list[str]:
+def _beside_words(beside: Sequence[RankedEncoder[ExpectedError]]) -> list[str]:
     """Encoders without a rank, the first ones by why."""
     lines = []
     for why in sorted({one.why for one in beside}):
-        some = [f"{one.card.id} ({format_points(one.expected.error)} %)" for one in beside if one.why == why]
+        some = [f"{one.card.id} ({format_points(one.number.error)} %)" for one in beside if one.why == why]
         lines.append(f"Without a rank, {why}: {format_list(some, _N_BESIDE)}.")
     return lines
 
 
-def _figure(ranked: Sequence[RankedEncoder], contents: Contents) -> tuple[Markup, list[tuple[str, str, str, str]]]:
+def _figure(
+    ranked: Sequence[RankedEncoder[ExpectedError]], contents: Contents
+) -> tuple[Markup, list[tuple[str, str, str, str]]]:
     """The plot of error against parameters; id, page, size and error of those on the front, smallest first."""
     groups = find_front_groups(ranked, lambda card: card.architecture.n_parameters)
     marks = []
     for one, group in zip(ranked, groups, strict=True):
-        low, high = one.expected.interval if group == 1 else (None, None)
+        low, high = one.number.interval if group == 1 else (None, None)
         marks.append(
             PlotPoint(
                 id=one.card.id,
                 href=get_encoder_page(contents.entries[one.card.id]),
                 x=float(one.card.architecture.n_parameters),
-                y=one.expected.error,
+                y=one.number.error,
                 low=low,
                 high=high,
                 group=group,
-                fill=FILL_OF[one.expected.basis],
+                fill=FILL_OF[one.number.basis],
             )
         )
     front = sorted((one for one in marks if one.group == 1), key=lambda one: one.x)

@@ -8,14 +8,13 @@ from typing import Any
 
 from ..analysis.label_budget import MOST_LABELS, N_CLASSES
 from ..cards.catalogue import load_catalogue
-from ..choosing.expectations import Basis, ExpectedError, Images, estimate_errors
-from ..choosing.ranking import FLATTERING, rank_encoders
+from ..choosing.expectations import Basis, ExpectedError, estimate_errors
+from ..choosing.ranking import FLATTERING, ON_IMAGENET, rank_encoders
 from ..results.derived import select_main_protocol, summaries
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
 from .drawing import Fill
 
-ON_IMAGENET = Images(IMAGENET, "natural")
 FILL_OF: dict[Basis, Fill] = {
     "these images": "full", "measured here": "full", "another protocol": "half", "probe of others": "half",
     "other numbers": "open", "kin": "open",
@@ -47,8 +46,8 @@ def compute_site_errors(contents: Contents) -> tuple[str, dict[str, SiteError]]:
         others = {name: why for why, names in found.left_out.items() for name in names if name in contents.entries}
         unranked = estimate_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
     bases: dict[bool, Basis] = {True: "measured here", False: "another protocol"}
-    known = {one.card.id: _standing(one.expected, is_ranked=True) for one in found.ranked}
-    known |= {one.card.id: _standing(one.expected, note=one.why) for one in found.beside}
+    known = {one.card.id: _standing(one.number, is_ranked=True) for one in found.ranked}
+    known |= {one.card.id: _standing(one.number, note=one.why) for one in found.beside}
     notes = {name: "saw its labels" if why == FLATTERING else why for name, why in others.items()}
     known |= {name: _standing(one, is_drawn=False, note=notes[name]) for name, one in unranked.items()}
     for name, entry in contents.entries.items():
