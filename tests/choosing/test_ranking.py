@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zoo.analysis.label_budget import Noise, PredictedError, RankOdds
 from zoo.cards.catalogue import load_catalogue
-from zoo.choosing.ranking import MeasuredError, RankedEncoder, first_networks, ties_words
+from zoo.choosing.ranking import MeasuredError, RankedEncoder, describe_ties, select_first_networks
 
 CARDS = load_catalogue()
 
@@ -21,11 +21,11 @@ def test_other_features_of_the_same_weights_are_no_other_choice() -> None:
     names = ["dino_vitS16", "dino_vitS16_last", "simclr_rn50", "dino_rn50"]
     assert CARDS[names[0]].weights.url == CARDS[names[1]].weights.url
     found = [ranked(20.0, None, name=name) for name in names]
-    assert first_networks((one.card for one in found), 2) == ["dino_vitS16", "simclr_rn50"]
+    assert select_first_networks((one.card for one in found), 2) == ["dino_vitS16", "simclr_rn50"]
 
 
 def test_ties_are_counted_among_those_whose_uncertainty_is_known() -> None:
     tie, far = RankOdds(1, 2, 0.5, 0.4), RankOdds(3, 3, 0.0, 0.0)
     of = [ranked(20.0, Noise(0.2), odds=odds) for odds in (tie, tie, far)] + [ranked(20.0, None)]
-    assert ties_words(of)[0].startswith("Ties: 2 encoders")
-    assert ties_words(of[2:3]) != ties_words(of[3:]) == []
+    assert describe_ties(of)[0].startswith("Ties: 2 encoders")
+    assert describe_ties(of[2:3]) != describe_ties(of[3:]) == []

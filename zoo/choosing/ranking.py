@@ -284,7 +284,7 @@ def _by_measured(n_labels: int, conditions: Sequence[Filter], *, include_wrong: 
     kept, left_out, why_nobody = apply_filters(everyone, [*conditions, *([] if include_wrong else [is_right])], without)
     uncertainty = estimate_held_out_error(curves, n_labels)
     kept.sort(key=lambda one: (one.number.error, one.card.id))
-    errors, own = [one.number.error for one in kept], noises(curves, kept, uncertainty)
+    errors, own = [one.number.error for one in kept], estimate_noises(curves, kept, uncertainty)
     sure = {place: noise for place, noise in enumerate(own) if noise is not None}
     odds = dict(zip(sure, simulate_ranks([errors[place] for place in sure], [*sure.values()]), strict=True))
     ranked = [
@@ -390,7 +390,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_N_NAMED]) + " ..." * (len(names) > _N_NAMED)
 
 
-def first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
+def select_first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
     """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
     for card in cards:
@@ -440,7 +440,7 @@ def predict_errors(n_labels: int) -> tuple[list[Curve], list[RankedEncoder[Measu
     return curves, found, left_out
 
 
-def noises(
+def estimate_noises(
     curves: Sequence[Curve], found: Sequence[RankedEncoder[MeasuredError]], usual: HeldOutError | None
 ) -> list[Noise | None]:
     """The uncertainty of each error; where a neighbouring setting was not measured, by a trial without that setting.
@@ -463,28 +463,28 @@ def noises(
     return of_each
 
 
-def says_nothing(found: Ranking[MeasuredError]) -> bool:
+def has_no_information(found: Ranking[MeasuredError]) -> bool:
     """Whether it is an extrapolation that cannot tell more than half of the encoders from the first."""
     n_ties = sum(one.number.odds is None or one.is_tie for one in found.ranked)
     return any(one.number.predicted.kind == "extrapolated" for one in found.ranked) and 2 * n_ties > len(found.ranked)
 
 
-def usual_prediction(found: Iterable[RankedEncoder[MeasuredError]]) -> PredictedError:
+def find_usual_prediction(found: Iterable[RankedEncoder[MeasuredError]]) -> PredictedError:
     """The prediction from the settings nearest to the number of labels, which most of at least one encoder have."""
     return max((one.number.predicted for one in found), key=lambda one: (one.basis[0], -one.basis[-1]))
 
 
-def how_sure(found: Ranking[MeasuredError]) -> list[str]:
+def describe_certainty(found: Ranking[MeasuredError]) -> list[str]:
     """Sentences on where the numbers come from and how far to trust them."""
-    usual = usual_prediction(found.ranked)
-    lines = origin_words(usual, [one.number.noise for one in found.ranked], found.uncertainty)
-    lines += ties_words(found.ranked)
+    usual = find_usual_prediction(found.ranked)
+    lines = describe_error_origin(usual, [one.number.noise for one in found.ranked], found.uncertainty)
+    lines += describe_ties(found.ranked)
     if usual.kind == "extrapolated":
         lines.append("Extrapolation: nothing was measured with so few labels.")
     return lines
 
 
-def origin_words(
+def describe_error_origin(
     predicted: PredictedError, noises: Sequence[Noise | None], uncertainty: HeldOutError | None
 ) -> list[str]:
     """Sentences on what errors like ``predicted`` rest on, by how much such errors miss, and what intervals hold."""
@@ -501,7 +501,7 @@ def origin_words(
     lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
     parts = "such misses"
     if uncertainty is not None:
-        lines.append(misses_words(predicted, uncertainty))
+        lines.append(describe_misses(predicted, uncertainty))
     if predicted.kind == "extrapolated":
         laws = [abs(noise.law) for noise in noises if noise is not None]
         if laws:
@@ -517,7 +517,7 @@ def origin_words(
     return lines
 
 
-def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
+def describe_misses(predicted: PredictedError, trial: HeldOutError) -> str:
     """Sentence on how far predictions missed known errors, and the miss to expect here."""
     hidden = " and ".join(SETTING_OF[n] for n in trial.left_out)
     target = SETTING_OF[trial.predicted]
@@ -539,7 +539,7 @@ def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
     )
 
 
-def ties_words(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
+def describe_ties(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
     """Sentence on how many encoders may be the best."""
     known = [one for one in ranked if one.number.odds is not None]
     ties = sum(one.is_tie for one in known)
@@ -553,7 +553,7 @@ def ties_words(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
     ]
 
 
-def wider_gaps(shown: Sequence[RankedEncoder[MeasuredError]], usual: Sequence[int]) -> list[str]:
+def describe_wider_gaps(shown: Sequence[RankedEncoder[MeasuredError]], usual: Sequence[int]) -> list[str]:
     """Sentences on encoders without one of the settings between which the others are interpolated."""
     return [
         f"{one.card.id} was not measured with {SETTING_OF[n]}: its number spans a wider gap and is less certain."
@@ -563,7 +563,7 @@ def wider_gaps(shown: Sequence[RankedEncoder[MeasuredError]], usual: Sequence[in
     ]
 
 
-def contained(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
+def list_interval_sources(ranked: Sequence[RankedEncoder[MeasuredError]]) -> list[str]:
     """Sources of error within the intervals; draws of labels and trainings of probes never are."""
     known = [one.number.noise for one in ranked if one.number.noise is not None]
     parts = {

@@ -19,16 +19,16 @@ from ..choosing.ranking import (
     MeasuredError,
     RankedEncoder,
     Ranking,
-    contained,
-    first_networks,
-    how_sure,
+    describe_certainty,
+    describe_ties,
+    describe_wider_gaps,
+    find_usual_prediction,
+    has_no_information,
+    list_interval_sources,
     predict_errors,
     rank_encoders,
     recommend,
-    says_nothing,
-    ties_words,
-    usual_prediction,
-    wider_gaps,
+    select_first_networks,
 )
 from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
@@ -152,12 +152,12 @@ def recommend_command(
     passing |= {"basis": "measured", "include_wrong": include_wrong}
     answer: Ranking[MeasuredError] = rank_encoders(n_labels, **passing)
     too_few = None
-    if budget is not None and says_nothing(answer):
+    if budget is not None and has_no_information(answer):
         answer, too_few = rank_encoders(FEWEST_MEASURED, **passing), n_labels
     translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
-        command = _next(first_networks((one.card for one in answer.ranked), _N_FIRST), constraints)
+        command = _next(select_first_networks((one.card for one in answer.ranked), _N_FIRST), constraints)
     if as_json:
         of_user = None
         if budget is not None:
@@ -179,7 +179,7 @@ def recommend_command(
                 "n_candidates": len(answer.ranked),
                 "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
                 "interval_level": LEVEL,
-                "intervals_contain": contained(answer.ranked),
+                "intervals_contain": list_interval_sources(answer.ranked),
                 "n_ties_with_first": answer.n_ties,
                 "left_out": _left_out_records(answer.left_out),
                 "encoders": [_ranked_record(one, constraints) for one in answer.ranked[:top]],
@@ -206,7 +206,7 @@ _TIED = "="
 def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
     images, shown = found.images, found.ranked[:top]
-    command = _next(first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
+    command = _next(select_first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
     if as_json:
         print_json(
             {
@@ -300,7 +300,7 @@ def _list_unranked(found: Ranking[ExpectedError], shown: Sequence[RankedEncoder[
 
 def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation: list[str], top: int) -> None:
     n_labels, ranked = answer.n_labels, answer.ranked
-    shown, shows_costs, usual = ranked[:top], needs_costs(constraints), usual_prediction(ranked)
+    shown, shows_costs, usual = ranked[:top], needs_costs(constraints), find_usual_prediction(ranked)
     kind = f"{usual.kind}; lower is better."
     title = f"Error of a linear probe with {format_count(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrap_text(title), bold=True) + "\n")
@@ -316,7 +316,7 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
         row += format_cost_cells(card, constraints) if shows_costs else []
         rows.append([*row, *_facts(card)])
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure, ties = how_sure(answer), ties_words(ranked)
+    sure, ties = describe_certainty(answer), describe_ties(ranked)
     doubtful = [one.card.id for one in shown if one.number.errata]
     errata = [line for one in shown for line in list_distrust_notes(one.card.id, one.number.errata)]
     notes = [*translation[:1], *ties]
@@ -326,7 +326,7 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
     )
     notes.append(f"{len(shown)} of {format_count(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
     more = [format_cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
-    print_notes(notes, more=[*more, *wider_gaps(shown, usual.basis), *errata])
+    print_notes(notes, more=[*more, *describe_wider_gaps(shown, usual.basis), *errata])
 
 
 def _facts(card: EncoderCard) -> list[str]:

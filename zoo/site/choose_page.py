@@ -39,11 +39,11 @@ from ..choosing.ranking import (
     ON_IMAGENET,
     UNTOLD,
     RankedEncoder,
-    first_networks,
     is_suited,
     is_tied,
     is_worse,
     rank_encoders,
+    select_first_networks,
 )
 from ..errors import format_list
 from ..results.evidence import list_datasets
@@ -117,7 +117,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         devices=[one.name for one in list_devices()],
         sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
         start_labels=START,
-        next_encoders=",".join(first_networks((one.card for one in ranked), _N_NEXT)),
+        next_encoders=",".join(select_first_networks((one.card for one in ranked), _N_NEXT)),
         **common,
     )  # fmt: skip
 
