@@ -301,7 +301,7 @@ def main() -> None:
     with threadpool_limits(limits=1):
         for kind, budget in ((kind, budget) for kind in ALIKE if kind in wanted for budget in kept.BUDGETS):
             cases = ((planted(kind, budget, seed), {"random pick": [0.0] * N_PLANTED}) for seed in range(options.seeds))
-            _into(totals["planted"], tabled(f"{kind}, {budget} labels a class", cases, plan))
+            _into(totals["planted"], tabled(f"{kind}, {budget} labels per class", cases, plan))
         names = kept.encoders()
         on_imagenet = order_on_imagenet(names)
         folder = options.fashion_mnist if options.fashion_mnist.is_dir() else None
@@ -326,7 +326,7 @@ def main() -> None:
                     )
                     for cell in cells
                 )
-                _into(totals["image sets"], tabled(f"{data.name}, {budget} labels a class", cases, plan))
+                _into(totals["image sets"], tabled(f"{data.name}, {budget} labels per class", cases, plan))
     for title, tallies in totals.items():
         if tallies:
             print(f"\nall {title}, all numbers of labels\n{HEADER}")

@@ -298,7 +298,7 @@ class Bench:
         """Every error that was measured here hidden: those with all labels and with 30 a class are predicted."""
         hidden = [i for i, one in enumerate(self.known) if one.protocol == MEASURED]
         mean, covariance = self.left.predict(hidden)
-        table = PrettyTable(["labels a class", "encoders", "rule", "MAE", "tau", "in 90 %", "first", "five"])
+        table = PrettyTable(["labels per class", "encoders", "rule", "MAE", "tau", "in 90 %", "first", "five"])
         for labels in (1_281.167, 30.0):
             at = [p for p, i in enumerate(sorted(hidden)) if abs(self.known[i].labels - label_place(labels)) < 0.01]
             rows = [sorted(hidden)[p] for p in at]

@@ -1,10 +1,10 @@
-"""How well a network's speed is expected from its cost: expected and measured images a second, and their ratio.
+"""How well a network's speed is expected from its cost: expected and measured images per second, and their ratio.
 
     python benchmarks/expected_speed.py [--device cpu] [--batch-size 16] [--rounds 3] [--json FILE]
 
 In every round, for each network with random weights in turn, the three reference networks are timed anew
 (:func:`zoo.encoders.costs.calibrate_device`), then the network itself, so that a busy moment hits both sides. The
-references are no part of the list. Columns: GFLOPs of an image, expected and measured images a second (medians of the
+references are no part of the list. Columns: GFLOPs of an image, expected and measured images per second (medians of the
 rounds), and the median ratio. Below is the factor within which nine in ten of all ratios are:
 ``zoo.encoders.costs.FACTOR`` must be no less.
 """

@@ -1,4 +1,4 @@
-"""Images a second of featurising, against the loop of forward passes that one would write with timm.
+"""Images per second of featurising, against the loop of forward passes that one would write with timm.
 
     python benchmarks/featurise.py [ENCODER=TIMM_NAME ...] [--sources tensors jpeg] [--batch-size 32] [--batches 4]
                                    [--rounds 3] [--device cpu] [--precisions float32 ...] [--compile] [--json FILE]

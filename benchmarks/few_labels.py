@@ -4,17 +4,18 @@
                                      [--show] [--json]
 
 The pocket, the EfficientNet-Lites and eight encoders of the randomised population on digits, shapes and Fashion-MNIST,
-with 3, 5, 10 and 30 labels a class, drawn anew each time, and once with all labels (of Fashion-MNIST the first 10,000).
-Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images), means over encoders and draws:
+with 3, 5, 10 and 30 labels per class, drawn anew each time, and once with all labels (of Fashion-MNIST the first
+10,000). Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images), means over encoders and
+draws:
 
-* probe 2, probe 3: ``zoo-logistic-2`` and ``zoo-logistic-3``, whose settings are chosen on 15 further images a class;
+* probe 2, probe 3: ``zoo-logistic-2`` and ``zoo-logistic-3``, whose settings are chosen on 15 further images per class;
   with all labels on what ``zoo evaluate`` holds out.
 * probe 3, CV: ``zoo-logistic-3`` that has nothing but the few labels, and chooses by cross-validation on them; the
   first three draws.
 * ridge: regression to the classes on features as they are, its penalty by the squared error of leaving one out.
 * LDA: linear discriminant analysis, scikit-learn's, with the covariance shrunk by Ledoit and Wolf's rule.
 * means: the nearest class mean of whitened features (variance plus a tenth of the mean variance).
-* sklearn: LogisticRegressionCV, 10 values of C by 5 folds (3 with 3 labels a class). It is slow: the
+* sklearn: LogisticRegressionCV, 10 values of C by 5 folds (3 with 3 labels per class). It is slow: the
   first draw alone, and neither the Lites nor all labels.
 
 Cells are kept in ``--out`` one by one, so that the script may be killed and goes on; draws come one after the other
@@ -57,7 +58,7 @@ from zoo.features import Features
 DATA = {"digits": (None, None), "shapes": (None, None), "fashion-mnist": (10_000, 2_000)}  # first images of each part
 SHOTS = (3, 5, 10, 30)
 RANDOMISED = tuple(f"randomised_{number:03d}" for number in range(0, 64, 8))
-FURTHER = 15  # images a class that settings are chosen on
+FURTHER = 15  # images per class that settings are chosen on
 N_SLOW, N_CV = 1, 3  # draws of LogisticRegressionCV, and of the probe that chooses by cross-validation
 COLUMNS = {
     "two": "probe 2",
@@ -126,7 +127,7 @@ OTHERS: dict[str, Callable[[Array, Array, Array], Array]] = {
 
 
 def few(train: Features, test: Features, shots: int, seed: int, *, is_slow: bool) -> dict[str, Any]:
-    """Errors with some labels a class, and which preparation was chosen."""
+    """Errors with some labels per class, and which preparation was chosen."""
     rows = balanced(train.y, shots, seed=seed).indices
     rest = np.random.default_rng([seed, shots]).permutation(np.setdiff1d(np.arange(len(train.y)), rows))
     further = np.concatenate([rest[train.y[rest] == label][:FURTHER] for label in np.unique(train.y)])
@@ -170,7 +171,7 @@ def first(features: Features, n: int | None) -> Features:
 
 
 def cells(n_draws: int, names: list[str], *, begin: int = 0) -> Iterator[tuple[str, int, int, str]]:
-    """Data set, labels a class (0: all), seed and encoder."""
+    """Data set, labels per class (0: all), seed and encoder."""
     for seed in range(begin, n_draws):
         for data in DATA:
             for shots in (*SHOTS, 0) if seed == 0 else SHOTS:

@@ -241,7 +241,7 @@ class Gpu:
 
     name: str
     memory_bytes: float
-    peak: dict[str, float]  # operations a second by precision, dense
+    peak: dict[str, float]  # operations per second by precision, dense
     source: str
 
 
@@ -342,7 +342,7 @@ def works_of(
     item_bytes: int = 4,
     assumed: Assumed = ASSUMED,
 ) -> list[Work]:
-    """The items of the plan; ``speed`` in operations a second of an accelerator, ``decode_s`` an image on one core."""
+    """The items of the plan; ``speed`` in operations per second of a device, ``decode_s`` per image on one core."""
     works = []
     for group in groups:
         load_s = sum(assumed.build_s + one.cost.parameter_bytes / assumed.weights_bytes_a_second for one in group)
@@ -700,7 +700,7 @@ def _assumed_table(measured: dict[str, Any]) -> str:
         ),
         *(
             (
-                f"{gpu.name}: operations a second, {precision}",
+                f"{gpu.name}: operations per second, {precision}",
                 f"{gpu.peak[precision] / 1e12:,.1f} x 10^12, of which {100 * SHARE_OF_PEAK[precision]:.0f} % are had",
                 f"peak: {gpu.source}; share: assumed",
             )

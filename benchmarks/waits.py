@@ -141,7 +141,7 @@ def waited(command: str, folder: Path, environment: dict[str, str], *, piped: bo
 
 
 def _filled(folder: Path) -> None:
-    """A folder of images a class, and a repository of shared results."""
+    """A folder of images per class, and a repository of shared results."""
     import numpy as np
     from PIL import Image
 

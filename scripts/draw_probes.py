@@ -4,9 +4,9 @@
 
 One vision transformer of the pocket on digits. On the left every principal direction of the features of all training
 images: how much of the variance it holds, and how well it tells the classes apart. On the right the error on the test
-images of a logistic regression on ten labels a class against its C, by preparation, mean of the draws of labels; every
-fit is solved to convergence. Printed are the numbers that ``docs/probes.md`` quotes, among them what the protocol of
-``zoo evaluate`` chose on its tuning rows, and the errors of that choice. Needs no network; a minute on one core.
+images of a logistic regression on ten labels per class against its C, by preparation, mean of the draws of labels;
+every fit is solved to convergence. Printed are the numbers that ``docs/probes.md`` quotes, among them what the protocol
+of ``zoo evaluate`` chose on its tuning rows, and the errors of that choice. Needs no network; a minute on one core.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def drawn(of: Directions, errors: Mapping[str, Floats], values: Sequence[float])
     right.set_xlabel("C [inverse penalty on prepared features]")
     right.set_ylabel("Test error [%], lower is better")
     right.set_ylim(0, None)
-    write_panel_letters([left, right], ["Directions of the features", "Ten labels a class"])
+    write_panel_letters([left, right], ["Directions of the features", "Ten labels per class"])
     draw_legend_below(drawing, right, n_columns=len(errors))
     return drawing
 

@@ -191,7 +191,7 @@ def lines(known: Iterable[Observation]) -> dict[tuple[str, str], float]:
 
 
 _CALLED = {"PCam 10 shots": "patch-camelyon"}
-"""The only few-shot numbers of encoders of pathology; ten labels a class are taken for sixteen."""
+"""The only few-shot numbers of encoders of pathology; ten labels per class are taken for sixteen."""
 
 
 def _comes_later(number: ReportedNumber) -> bool:

@@ -65,7 +65,7 @@ def fitted(known: list[Observation]) -> Effects:
 
 
 def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
-    """Of data sets, domains and overall, with 16 labels a class; and how they change with labels."""
+    """Of data sets, domains and overall, with 16 labels per class; and how they change with labels."""
     tasks, scales = model.difficulties(), model.effects.scale
     own = sorted((labels, odds) for (name, protocol, labels), odds in tasks.items() if protocol == MEASURED)
     slope = float(np.polyfit(*zip(*own, strict=True), 1)[0])
@@ -155,7 +155,7 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
         lines.append(f'[scales."{protocol}"]  # how far encoders differ on a data set')
         lines += [f'"{name}" = {one:.4f}' for (name, of), one in effects.scale.items() if of == protocol]
         lines.append("")
-    lines += ["[difficulty]  # with 16 labels a class, by data set and domain"]
+    lines += ["[difficulty]  # with 16 labels per class, by data set and domain"]
     for name, one in found.items():
         more = f", by_labels = {one['by_labels']}" if "by_labels" in one else ""
         numbers = f"odds = {one['odds']:.3f}, sd = {one['sd']:.3f}, scale = {one['scale']:.3f}, n = {one['n']}"

@@ -4,14 +4,14 @@
 
 The encoders of the pocket and those whose weights come in Python packages, on digits, rendered shapes (of another seed
 than those that the pocket was pretrained on) and the first images of Fashion-MNIST (as Debian's package
-``dataset-fashion-mnist`` has them). For each image set, number of labels a class and seed a balanced subset of the
+``dataset-fashion-mnist`` has them). For each image set, number of labels per class and seed a balanced subset of the
 training part is drawn; every score and every probe sees exactly these labels, and the truth is the error on the whole
 test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-3``). Smaller subsets of a seed lie
 within its larger ones.
 
 What is finished is kept in the scratch folder, seed by seed, so that the script may be killed at any time and a new
 score costs only itself. Seconds are those of the processor with one thread, of all scores and probes alternately in
-one run at the end. Written are ``scores.csv.gz`` (a row a data set, number of labels, seed and encoder),
+one run at the end. Written are ``scores.csv.gz`` (a row per data set, number of labels, seed and encoder),
 ``seconds.csv`` (of the first draw) and ``provenance.toml``. Featurising takes half an hour on one core, the rest
 as long.
 """
@@ -54,7 +54,7 @@ FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package
 FASHION_IMAGES = 3_000  # of either part
 SHAPES = "shapes:train=3000,val=3000,seed=1"
 N_CLASSES = 10  # of the shapes, their first ones, so that chance is the same in all sets
-BUDGETS = (5, 20, 100)  # labels a class
+BUDGETS = (5, 20, 100)  # labels per class
 N_SEEDS = 20
 N_TIMED = 1  # draws of which seconds are the median
 N_REPEATS = 3  # of featurising some images
@@ -223,7 +223,7 @@ def _error(predicted: np.ndarray, y: np.ndarray) -> float:
 
 # ---- measuring, cell by cell ----
 
-Cell = tuple[str, int, int]  # image set, labels a class, seed
+Cell = tuple[str, int, int]  # image set, labels per class, seed
 Measured = dict[str, dict[str, Any]]  # encoder -> {"values": ..., "judges": ..., "predictions": ...}
 
 

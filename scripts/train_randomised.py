@@ -6,7 +6,7 @@
 
 The design is ``docs/randomised.md``; choices are drawn by ``randomised_design.py``. A run uses one thread and draws
 every number from a seed made of the encoder's name: on the same processor and libraries it gives the same file, byte
-for byte. Weights are kept as float16. The log, a CSV file of one row an encoder, is written anew after every run, and
+for byte. Weights are kept as float16. The log, a CSV file of one row per encoder, is written anew after every run, and
 what it has is not trained again while weights and recipe are the same; so the script may be killed at any time, and
 what was under way is trained again. The twins of the approximation error come last.
 

@@ -16,7 +16,7 @@ SIMCLR, VICREG = "pocket_simclr_rn_shapes", "pocket_vicreg_rn_shapes"
 ROTNET, MAE = "pocket_rotnet_rn_shapes", "pocket_mae_vit_shapes"
 SUPERVISED = "pocket_sup_rn_shapes"
 SCRATCH = {50: 0.9, 200: 0.5, 1000: 0.1}  # labels -> calibrated risk
-SCALES = {"classification": (90.0, 10.0), "depth": (2.0, 0.4), "normals": (0.5, 0.1)}  # blind guess and maximal
+SCALES = {"classification": (90.0, 10.0), "depth": (2.0, 0.4), "normals": (0.5, 0.1)}  # constant baseline and maximal
 WORTH = {  # task -> encoder -> share of scratch's calibrated risk that it takes away
     "classification": {SIMCLR: 0.6, VICREG: 0.4, ROTNET: 0.2, MAE: 0.2, SUPERVISED: 0.55},
     "depth": {SIMCLR: 0.3, VICREG: 0.3, ROTNET: 0.2, MAE: 0.2, SUPERVISED: 0.25},

@@ -316,7 +316,7 @@ def known_fault(encoder: str) -> str:
 
 
 def summary_table(comparisons: Sequence[PairedComparison]) -> FindingsTable:
-    """One row a setting: mean, standard deviation and median of the differences, with their tests."""
+    """One row per setting: mean, standard deviation and median of the differences, with their tests."""
     rows = [
         [
             one.mean.term,

@@ -4,10 +4,10 @@ Claim: transferability scores (LogME, H-score, GBC, NLEEP, TransRate) say from t
 an encoder will do, without training anything, and label-free metrics say it without labels.
 
 Expected: at the same cost, no score beats a probe on the same labels, leave-one-out ridge regression judged by its
-squares. Over 24 encoders, three image sets and 5, 20 and 100 labels a class that chooses an encoder 0.6 points behind
+squares. Over 24 encoders, three image sets and 5, 20 and 100 labels per class that chooses an encoder 0.6 points behind
 the best (tau .76), exact LogME 0.6 (.72), ridge by errors 0.9, a logistic probe on halves 1.2 for five times the
 seconds, k-NN 1.5, H-score 4.5, NLEEP 5.0, LogME as its authors publish it 5.5 (with fewer images than dimensions it
-orders by width), TransRate 5.5, RankMe 5.7, GBC 6.0, a random pick 25. What is best with 5 labels a class need not be
+orders by width), TransRate 5.5, RankMe 5.7, GBC 6.0, a random pick 25. What is best with 5 labels per class need not be
 with 100: that costs 1.8 points by the same ridge, nearly all of it on one image set.
 
 Command: zoo study do_transferability_scores_predict
@@ -86,7 +86,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[*(dots_figure(quality, what) for what in (REGRET, ORDER)), cost_figure(quality, measured)],
         rows=[
-            RowsUsed(part=f"{data}, {labels} labels a class, {measured.n_draws} draws", used=len(measured.encoders))
+            RowsUsed(part=f"{data}, {labels} labels per class, {measured.n_draws} draws", used=len(measured.encoders))
             for data, labels in measured.cells
         ],
         notes=_notes(measured),
@@ -123,7 +123,7 @@ def _notes(measured: Measurements) -> list[str]:
         "The test part of digits is small, so that regrets there are too large by part of a point (selection).",
         "Five encoders were trained on the training images of digits that labels are drawn from.",
         "The truth is the error of a probe, zoo-logistic-3, that chooses preparation and penalty by cross-validation "
-        "with 5 and 20 labels a class, and on a fifth of the labels with 100.",
+        "with 5 and 20 labels per class, and on a fifth of the labels with 100.",
         "The penalty of the logistic probe on halves is fixed, after a look at one draw of the labels of digits.",
         "Neither fine-tuning nor any other use of an encoder was measured.",
     ]
@@ -251,7 +251,7 @@ def few_labels_tell_of_many(found: Found) -> ClaimAnswer:
     return ClaimAnswer(
         ours=f"choosing by {SCORES[REFERENCE].label} with fewer labels costs {_cell(lost, signed=False)} points "
         f"with {found.measured.labels[-1]} a class, with as many labels {_cell(own, signed=False)}; most on {worst} "
-        f"from {fewest} labels a class, {_cell(there, signed=False)}",
+        f"from {fewest} labels per class, {_cell(there, signed=False)}",
         holds=(lost.value or 0.0) <= 2 * SMALL,
         contradicted=lost.ci_low is not None and lost.ci_low > 2 * SMALL,
         value=lost.value,
@@ -292,7 +292,7 @@ def published_code_is_exact(found: Found) -> ClaimAnswer:
     both = [_tau(cell.scores["logme_published"], cell.scores["logme"]) for cell in cells]
     value = sum(both) / len(both)
     return ClaimAnswer(
-        ours=f"tau {value:.2f} between both with {fewest} labels a class; with the width of the features "
+        ours=f"tau {value:.2f} between both with {fewest} labels per class; with the width of the features "
         f"{sum(by_width) / len(cells):.2f}, exact {sum(exact) / len(cells):.2f}",
         holds=value >= 0.9,
         value=value,
@@ -444,10 +444,10 @@ def quality_table(quality: Quality, what: str, target: str) -> FindingsTable:
         ]
         for name in names
     ]
-    of = "as many labels" if target == SAME else f"{quality.labels[-1]} labels a class"
+    of = "as many labels" if target == SAME else f"{quality.labels[-1]} labels per class"
     return FindingsTable(
         title=f"{_WHAT[what]}, for a probe with {of}",
-        headers=["score", *(f"{labels} labels a class" for labels in numbers), "less that of left-out ridge, paired"],
+        headers=["score", *(f"{labels} labels per class" for labels in numbers), "less that of left-out ridge, paired"],
         rows=rows,
         note=f"Means over {len(quality.data)} data sets and {quality.n_draws} draws of the labels, with 95 % intervals "
         f"over {quality.n_encoders} encoders and draws. Left-out ridge is judged by its squares.",
@@ -455,7 +455,7 @@ def quality_table(quality: Quality, what: str, target: str) -> FindingsTable:
 
 
 def data_table(quality: Quality, what: str) -> FindingsTable:
-    """One row a score, one column a data set and number of labels."""
+    """One row a score, one column per data set and number of labels."""
     names = [*quality.scores, *([CHANCE] if what == REGRET else [])]
     places = [(data, labels) for data in quality.data for labels in quality.labels]
     return FindingsTable(
@@ -481,7 +481,7 @@ def seconds_table(measured: Measurements) -> FindingsTable:
     }
     return FindingsTable(
         title="Seconds of the processor an encoder, means over encoders and data sets",
-        headers=["score", *(f"{labels} labels a class" for labels in measured.labels), "times ridge"],
+        headers=["score", *(f"{labels} labels per class" for labels in measured.labels), "times ridge"],
         rows=[
             [
                 name,
@@ -496,12 +496,12 @@ def seconds_table(measured: Measurements) -> FindingsTable:
 
 
 def encoders_table(measured: Measurements) -> FindingsTable:
-    """One row an encoder: its true errors and what an image costs."""
+    """One row per encoder: its true errors and what an image costs."""
     places = [(data, labels) for data in measured.data for labels in measured.labels]
     speed = np.mean([measured.seconds_an_image[data] for data in measured.data], axis=0)
     return FindingsTable(
         title="True errors in percent, means over draws of the labels",
-        headers=["encoder", *(f"{data}, {labels}" for data, labels in places), "milliseconds an image"],
+        headers=["encoder", *(f"{data}, {labels}" for data, labels in places), "milliseconds per image"],
         rows=[
             [
                 name,
@@ -544,8 +544,8 @@ def dots_figure(quality: Quality, what: str) -> Figure:
     return Figure(
         name=name,
         title=title,
-        caption=f"{caption}, of {quality.n_encoders} encoders, with {panels} labels a class. Small marks are the data "
-        f"sets, means over {quality.n_draws} draws of the labels; large dots are their means, with 95 % intervals "
+        caption=f"{caption}, of {quality.n_encoders} encoders, with {panels} labels per class. Small marks are the "
+        f"data sets, means over {quality.n_draws} draws of the labels; large dots are their means, with 95 % intervals "
         "over encoders and draws, coloured by kind of score.",
         draw=lambda: _draw_dots(quality, what, axis),
     )
@@ -572,7 +572,7 @@ def _draw_dots(quality: Quality, what: str, axis: str) -> Drawing:
             panel.set_xscale("symlog", linthresh=1)
             panel.set_xticks([0, 1, 10, 50], ["0", "1", "10", "50"])
             panel.minorticks_off()
-    write_panel_letters(panels, [f"{labels} labels a class" for labels in quality.labels])
+    write_panel_letters(panels, [f"{labels} labels per class" for labels in quality.labels])
     for kind, ink in _INKS.items():
         panels[0].plot([], [], "o-", color=ink, label=kind)
     draw_legend_below(drawing, panels[0], n_columns=4)
@@ -585,7 +585,7 @@ def cost_figure(quality: Quality, measured: Measurements) -> Figure:
         name="regret_and_seconds",
         title="What a choice for later costs and takes",
         caption="(a) Error, by probes "
-        f"with {quality.labels[-1]} labels a class, of the encoder that a score of fewer labels chooses less that of "
+        f"with {quality.labels[-1]} labels per class, of the encoder that a score of fewer labels chooses less that of "
         f"the best one, in percentage points: means over {len(quality.data)} data sets and {quality.n_draws} draws, "
         f"with 95 % intervals over {quality.n_encoders} encoders and draws. (b) Seconds that a score takes "
         "an encoder, on one thread.",
@@ -605,7 +605,7 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
                     left.hlines(shift - place, one.ci_low, one.ci_high, color=ink, linewidth=1.0)
                 left.plot(one.value or 0.0, shift - place, mark, color=ink)
             taken = seconds[name][labels] if SCORES[name].kind != BLIND else math.nan
-            right.plot(taken, shift - place, mark, color=ink, label=f"{labels} labels a class" if not place else None)
+            right.plot(taken, shift - place, mark, color=ink, label=f"{labels} labels per class" if not place else None)
     for panel in (left, right):
         _set_scores(panel, quality)
     left.set_xlabel("regret with the most labels [points]\nlower is better")

@@ -78,7 +78,7 @@ PROBED = "folds"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """One data set and number of labels a class: true errors and scores, (n_draws, n_encoders)."""
+    """One data set and number of labels per class: true errors and scores, (n_draws, n_encoders)."""
 
     data: str
     labels: int
@@ -161,7 +161,7 @@ SAME, MOST = "the same labels", "the most labels"  # what the probe has whose er
 NEAR = 0.25  # points of regret within which the faster score is taken
 COMPARABLE = 2.0  # times the seconds, within which two take as long
 ORDER, REGRET, CHANCE = "order", "regret", "random pick"
-Key = tuple[str, str, str, int, str]  # ORDER or REGRET, score, data set or ALL, labels a class, SAME or MOST
+Key = tuple[str, str, str, int, str]  # ORDER or REGRET, score, data set or ALL, labels per class, SAME or MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,7 +209,7 @@ class Quality:
         return average_data_sets([self.values[what, score, ALL, labels, target] for labels in numbers])
 
     def _label(self, what: str, score: str, data: str, labels: int, target: str) -> Estimate:
-        of = f"{labels} labels a class" if labels else "all numbers of labels"
+        of = f"{labels} labels per class" if labels else "all numbers of labels"
         return Estimate(
             term=_name(score),
             n=self.n_encoders,

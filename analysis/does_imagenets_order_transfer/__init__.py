@@ -4,7 +4,7 @@ Claim: encoders are chosen by ImageNet-1K as if their order were the same elsewh
 r = .99 between ImageNet and transfer accuracy, Fang, Kornblith and Schmidt 2023 no consistent gain on real tasks. Six
 of the ten claims, what a pick loses, are no paper's but of an earlier analysis of our own, of nearly the same numbers.
 
-Expected: of 25 encoders (21 language-supervised, 4 DINOv2), with 16 labels a class, Kendall's tau of ImageNet's order
+Expected: of 25 encoders (21 language-supervised, 4 DINOv2), with 16 labels per class, Kendall's tau of ImageNet's order
 with that on 21 other data sets is .53 on average (.34 to .68), from .82 (UCF101) to .28 (EuroSAT) and .18 (MNIST); up
 to 100 M parameters .44; without DINOv2 .65, within OpenCLIP or SigLIP .75. Up to 100 M, ImageNet's best loses 1.7
 points on average (.3 to 6.0) and 10.0 at worst (CIFAR-100), a random pick 5.3; the best of its first five .40 and 2.7,
@@ -240,7 +240,8 @@ def _notes(found: Found) -> list[str]:
         "images. Nothing is said of other self-supervised methods, of which no number is free of doubt.",
         "Features of nearly all of CLIP, OpenCLIP and EVA-CLIP are projected to the space of texts, those of "
         "their cards are not; images have 224 to 512 pixels, so that like size is not like cost.",
-        "One protocol: logistic regression on 16 images a class, features as they are, nothing tuned. With all labels, "
+        "One protocol: logistic regression on 16 images per class, features as they are, nothing tuned. With all "
+        "labels, "
         "nearest neighbours or fine-tuning the order may be another. Over draws of the labels an accuracy has a "
         "standard error of 0.05 to 1 point, most on PatchCamelyon and FER2013.",
         "Most domains have one data set: what is the domain's and what the data set's is not identified.",

@@ -24,7 +24,7 @@ def _bar(axes: Axes, one: Estimate, y: float, colour: str, mark: str, label: str
 
 
 def orders_figure(numbers: Numbers, orders: dict[str, list[Estimate]]) -> Figure:
-    """A row a data set, a panel a limit."""
+    """A row per data set, a panel a limit."""
 
     def draw() -> Drawing:
         drawing, panels = make_figure(height=4.6, n_columns=len(orders), sharey=True, sharex=True)

@@ -31,7 +31,7 @@ from zoo.results.reported import reported_numbers
 from zoo.results.reported_values import ReportedNumber
 from zoo.results.values import IMAGENET
 
-FEW = "reported-few-shot", "mteb-image-classification"  # protocol and setting: 16 labels a class
+FEW = "reported-few-shot", "mteb-image-classification"  # protocol and setting: 16 labels per class
 ZERO = "reported-zero-shot", "datacomp-38"
 N_RESAMPLES = 1_000
 ALL, COMMERCIAL = "no limit", "commercial use"
@@ -47,11 +47,11 @@ MEAN, DRAWN, BOTH = "mean over data sets", "bootstrap over encoders", "bootstrap
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """Accuracies in percent, a row an encoder, a column a data set."""
+    """Accuracies in percent, a row per encoder, a column per data set."""
 
-    few: pd.DataFrame  # of a classifier of 16 labels a class; none missing
+    few: pd.DataFrame  # of a classifier of 16 labels per class; none missing
     zero: pd.DataFrame  # without labels, of the same weights; NaN where nobody measured
-    facts: pd.DataFrame  # parameters, commercial, language, family, data; a row an encoder
+    facts: pd.DataFrame  # parameters, commercial, language, family, data; a row per encoder
     left_out: dict[str, int]
 
     @property

@@ -220,7 +220,7 @@ def printed_text(one: PrintedNumber) -> str:
 
 
 def grid_table(estimates: Sequence[Estimate]) -> FindingsTable:
-    """One row a setting of cluster learnability."""
+    """One row per setting of cluster learnability."""
     by_term: dict[tuple[str, str], list[str]] = {}
     for one in estimates:
         by_term.setdefault((one.method.partition(", ")[2], one.term), []).append(_cell(one))

@@ -289,7 +289,7 @@ def effect_figure(
 def draw_effects(
     estimates: Sequence[Estimate], outcomes: Sequence[OutcomeColumn], labels: Mapping[str, str]
 ) -> Drawing:
-    """One column of panels an outcome, one row a term: doublings above, levels below on a scale of their own."""
+    """One column of panels an outcome, one row per term: doublings above, levels below on a scale of their own."""
     known = {(one.term, one.outcome): one for one in estimates}
     shown = [term for term in labels if any((term, outcome.column) in known for outcome in outcomes)]
     parts = [[term for term in shown if term.startswith("log(") is doubled] for doubled in (True, False)]

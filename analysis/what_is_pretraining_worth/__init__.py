@@ -145,7 +145,8 @@ def _notes_of(panel: Panel) -> list[str]:
 
 NO_CURVES = (
     "No encoder of results/ has a complete learning curve, which is its rows and those of scratch, maximal supervision "
-    f"and the blind guess on the same data; {HOW_TO_MEASURE}, and add --with-mine to the study if rows are your own."
+    f"and the constant baseline on the same data; {HOW_TO_MEASURE}, and add --with-mine to the study if rows are your "
+    "own."
 )
 MINOR = 0.1  # difference in CCI up to which pre-trainings are "about as good": a tenth of the most that there is
 _NOTHING = "results/ has no complete learning curve; a note says how to measure one"

@@ -49,7 +49,7 @@ class Run:
     """One row: what one trained network, or one control, got wrong."""
 
     n_requested: int
-    n_actual: int | None  # labels; None of a recorded risk, and of a blind guess without a count
+    n_actual: int | None  # labels; None of a recorded risk, and of a constant baseline without a count
     seed: int | None
     value: float
     ci_low: float | None
@@ -419,7 +419,7 @@ def measured_curve(
 ) -> MeasuredCurve:
     """The calibrated curve of rows; ``peers`` are the curves of the same task, which pool the variance over seeds.
 
-    DataError where maximal supervision is no better than the blind guess.
+    DataError where maximal supervision is no better than the constant baseline.
     """
     where = (rows.dataset, rows.metric)
     most = max(n for _, n in rows.regimes)
@@ -482,7 +482,7 @@ def _order(curve: MeasuredCurve) -> tuple[int, str]:
 
 
 def _calibrated(risk: Drawn, blind: Drawn, maximal: Drawn) -> Drawn:
-    """Eq. 2, draw by draw; NaN where a draw has maximal supervision no better than the blind guess."""
+    """Eq. 2, draw by draw; NaN where a draw has maximal supervision no better than the constant baseline."""
     value = (risk.value - maximal.value) / (blind.value - maximal.value)
     if not (len(risk.draws) and len(blind.draws) and len(maximal.draws)):
         return Drawn(value=value)

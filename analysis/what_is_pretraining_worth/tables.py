@@ -47,7 +47,7 @@ def improvement_tables(panels: Iterable[Panel]) -> list[FindingsTable]:
 
 
 def regimes_table(panel: Panel) -> FindingsTable:
-    """One row an encoder and regime: risks, calibrated risks, and the labels that scratch needs for as much."""
+    """One row per encoder and regime: risks, calibrated risks, and the labels that scratch needs for as much."""
     rows = []
     for curve in panel.curves:
         for point in curve.curve.points:
@@ -75,7 +75,7 @@ def regimes_table(panel: Panel) -> FindingsTable:
         ],
         rows=rows,
         note=f"Risk: {format_metric_name(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. "
-        f"Blind guess and maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
+        f"Constant baseline and maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
     )  # fmt: skip
 
 

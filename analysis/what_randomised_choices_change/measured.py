@@ -36,7 +36,7 @@ def with_joint_embedding(contrasts: pd.DataFrame) -> pd.DataFrame:
 def randomised_law_rows(population: RandomisedPopulation) -> tuple[pd.DataFrame, int]:
     """Rows for :func:`~zoo.analysis.scaling_law.fit_scaling_law`, and with how many labels components were measured.
 
-    One row an encoder and number of labels, means over seeds; ``family`` is the network. QueryError if the components
+    One row per encoder and number of labels, means over seeds; ``family`` is the network. QueryError if the components
     were not all measured with the same number of labels.
     """
     measured, found = summaries(dataset=DATASET, encoders=population.choices.index), _seed_means(population)

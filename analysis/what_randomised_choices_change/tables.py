@@ -276,7 +276,7 @@ def missing_table(missing: dict[str, dict[str, int]], n: int) -> FindingsTable:
 
 
 def runs_table(population: RandomisedPopulation) -> FindingsTable:
-    """What became of the runs, one row an objective."""
+    """Result of the runs, one row an objective."""
     log, objectives = population.log, population.choices["objective"]
     rows = []
     for name in [*sorted(set(objectives)), "all"]:

@@ -407,7 +407,7 @@ Years = Mapping[int, YearRisks]
 
 
 def years_table(title: str, groups: Mapping[str, Years]) -> FindingsTable:
-    """One row a group and year: encoders, which is the best one, components, full-shot error."""
+    """One row per group and year: encoders, which is the best one, components, full-shot error."""
     named, averaged = any(groups), all(risks.encoder is None for years in groups.values() for risks in years.values())
     headers = [
         *(["group"] if named else []),

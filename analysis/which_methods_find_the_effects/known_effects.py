@@ -542,7 +542,7 @@ def for_trees(table: StudyTable) -> StudyTable:
 
 
 def positions(table: StudyTable) -> pd.DataFrame:
-    """How much of each change every encoder has: one column a question of :data:`QUESTIONS` that is no mode.
+    """How much of each change every encoder has: one column per question of :data:`QUESTIONS` that is no mode.
 
     Numbers count in logarithms to the base of the question's ratio, centred; levels are 1 or 0.
     """

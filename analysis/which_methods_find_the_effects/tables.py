@@ -161,7 +161,7 @@ def inflation_table(recorded: Recorded) -> FindingsTable:
 
 
 def answers_table(own: OnRandomised) -> FindingsTable:
-    """One row a question and outcome: the randomised effect and the answer of each method."""
+    """One row per question and outcome: the randomised effect and the answer of each method."""
     by: dict[tuple[str, str], dict[str, Held]] = {}
     for one in own.held:
         by.setdefault((one.outcome, one.question.words), {})[one.method] = one

@@ -435,7 +435,7 @@ def figures_of(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> li
 
 
 def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by: str) -> Drawing:
-    """Every encoder as a point, a row a group, with the group's mean and its interval."""
+    """Every encoder as a point, a row per group, with the group's mean and its interval."""
     rows = table.complete(outcome, by)
     drawing, (axes,) = make_figure(height=0.42 * len(means) + 0.6)
     for position, mean in enumerate(means):

@@ -114,7 +114,7 @@ def test_other_data_fewer_labels_and_another_pretraining_are_said() -> None:
 
 @for_each([0, 999, N_FULL_SHOT + 1])
 def test_fewer_labels_than_classes_or_more_than_there_are_are_refused(n: int) -> None:
-    with pytest.raises(QueryError, match=r"expected 1,000 \(one a class\) to 1,281,167"):
+    with pytest.raises(QueryError, match=r"expected 1,000 \(one per class\) to 1,281,167"):
         predict_labels(report(), [n], law=LAW)
 
 

@@ -111,7 +111,7 @@ def test_every_beginning_has_the_classes_in_their_proportions() -> None:
     [
         (3_000, 3, ((128, 128), (256, 256), (512, 512), (1_024, 900), (2_048, 900), (3_000, 900))),
         (60, 3, ((60, 128), (60, 256), (60, 512), (60, 900))),  # few labels: all from the first rung on
-        (3_000, 500, ((1_000, 128), (2_000, 256), (3_000, 512), (3_000, 900))),  # two images a class
+        (3_000, 500, ((1_000, 128), (2_000, 256), (3_000, 512), (3_000, 900))),  # two images per class
     ],
     arguments=3,
 )

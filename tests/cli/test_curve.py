@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_twice(tmp_path: Path) -> None:
     wanted = (*DEPTH, "--regimes", "20,all", "--seeds", "2", *QUICK, "--out", str(tmp_path / "out"))
     result = run(*wanted, "--json")
-    assert result.stderr.startswith("9 runs\n1 of 9: blind guess: depth_l1_error ")
+    assert result.stderr.startswith("9 runs\n1 of 9: constant baseline: depth_l1_error ")
     assert "9 of 9: pocket_simclr_rn_shapes, 60 images, seed 1: depth_l1_error " in result.stderr
     found = json.loads(result.stdout)
     (shown,) = found["curves"]
@@ -76,7 +76,7 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
     lines = text.stdout.splitlines()
     assert lines[1] == "Transfer error on digits in percent, 451 test images"
     assert lines[3].split()[:2] == ["encoder", "CCI"]
-    assert lines[6].startswith("blind guess 89.8 (") and ", maximal supervision " in lines[6]
+    assert lines[6].startswith("constant baseline 89.8 (") and ", maximal supervision " in lines[6]
     header, first, last = (line.split() for line in lines[8:11])
     around = ["images", "only"]  # of one seed
     assert header == ["encoder", "labels", "risk", *around, "cR", *around, "scratch", "gain", "it", "needs"]
@@ -141,6 +141,6 @@ def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out.splitlines()
     assert printed[1] == "Normals angular error on shapes-10-classes in degrees, 1,000 test images"
     assert printed[4].split()[:2] == ["a", "0.40"] and printed[4].endswith("0.95 to 0.08")
-    assert printed[7].startswith("blind guess 30.0 (30.0 to 30.0), maximal supervision 10.0 (9.8 to 10.2)")
+    assert printed[7].startswith("constant baseline 30.0 (30.0 to 30.0), maximal supervision 10.0 (9.8 to 10.2)")
     assert printed[10].split()[:3] == ["a", "50", "21.4"]  # 10 + 20 * 0.57
     assert printed[10].split()[-3:-1] == ["40", "%"]

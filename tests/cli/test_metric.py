@@ -102,7 +102,7 @@ def test_bad_requests_get_one_sentence(views: tuple[Path, np.ndarray], tmp_path:
         (("rank_me", "x.npy"), "did you mean rankme", 2),
         (("rankme", "nowhere.npy"), "There is no nowhere.npy", 1),
         (("lidar", views[0], "--set", "delta=1"), "METRIC.NAME=VALUE", 2),
-        (("rankme", views[0]), "one row an image", 2),
+        (("rankme", views[0]), "one row per image", 2),
         (("one_shot_accuracy", views[0]), "y, z_val, y_val are missing", 2),
         (("lidar", tmp_path / "flat.npy"), "several views of each image", 2),
         (("lidar", tmp_path / "nan.npy"), "NaN", 1),

@@ -61,7 +61,7 @@ def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
         ({"classes": 1}, "classes=1; expected between 2 and 60"),
         ({"classes": 61}, "classes=61; expected between 2 and 60"),
         ({"size_px": 4}, "size_px=4; expected between 8 and 1,024"),
-        ({"train": 19}, "train=19 images of 20 classes; expected at least one a class"),
+        ({"train": 19}, "train=19 images of 20 classes; expected at least one per class"),
         ({"seed": -1}, "The seed is -1"),
     ],
     arguments=2,

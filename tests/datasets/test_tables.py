@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 def rows(n: int = 40, **columns: Any) -> list[Row]:
-    """A row an image, with two classes by turns unless a column says otherwise."""
+    """A row per image, with two classes by turns unless a column says otherwise."""
     found: list[Row] = [{"path": f"pictures/{i:02}.png", "label": "cat" if i % 2 else "dog"} for i in range(n)]
     for name, values in columns.items():
         for row, value in zip(found, values, strict=True):

@@ -190,7 +190,7 @@ def test_the_record_is_json_with_units_and_directions() -> None:
         ([0.0, 1.0], [[0.5, 0.5], [0.5, 0.5]], {}, "expected whole numbers of shape"),
         ([0], [[0.5, 0.5], [0.5, 0.5]], {}, "expected whole numbers of shape"),
         ([0, 0], [[1.0], [1.0]], {}, "expected those of two classes or more"),
-        ([], np.zeros((0, 2)), {}, "expected one row an image, and an image"),
+        ([], np.zeros((0, 2)), {}, "expected one row per image, and an image"),
         ([0, 1], [[0.5, 0.5], [0.5, 0.5]], {"groups": [1]}, "expected one for each of the 2 images"),
         ([0, 1], [[0.5, 0.5], [0.5, 0.5]], {"classes": ["a"]}, "1 names of classes and probabilities of 2"),
     ],

@@ -34,7 +34,7 @@ _MOST_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the rows of several writers."""
+    """Result of the rows of several writers."""
 
     n_killed: int
     n_failed: int  # ended by themselves with an error

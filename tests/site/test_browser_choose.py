@@ -88,9 +88,9 @@ def test_the_table_of_the_script_is_that_of_python(open_page: OpenPage) -> None:
 def test_a_device_shows_speeds_that_sort_and_limit(open_page: OpenPage) -> None:
     page = open_page("choose.html")
     everybody, cards, device = shown(page), load_catalogue(), find_device("RTX 4090")
-    assert page.get_by_label("Images a second there").is_disabled()
+    assert page.get_by_label("Images per second there").is_disabled()
     page.get_by_label("Device").select_option("RTX 4090")
-    page.get_by_label("Images a second there").fill("3000")
+    page.get_by_label("Images per second there").fill("3000")
     page.locator("[data-order=speed] button").click()
     kept = [one for one in shown(page) if one in cards]
     speeds = [speed.value for one in kept if (speed := estimate_throughput(cards[one], device))]

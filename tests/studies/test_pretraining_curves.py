@@ -60,7 +60,7 @@ def test_a_curve_without_a_control_is_refused_and_the_others_stay(control: str) 
 def test_a_frozen_encoder_goes_with_the_controls_of_the_same_options() -> None:
     frozen, longer = Recipe(frozen=True), Recipe(epochs=3.0, learning_rates=(1e-3, 3e-3))
     rows = [*curve(SIMCLR, 0.3), *curve(SIMCLR, 0.1, recipe=frozen, controls=())]
-    rows += curve(SIMCLR, 0.2, recipe=longer, controls=("scratch", "maximal"))  # the blind guess has no options
+    rows += curve(SIMCLR, 0.2, recipe=longer, controls=("scratch", "maximal"))  # the constant baseline has no options
     panels = panels_of(found_curves(rows))
     found = {panel.protocol: panel.curves[0] for panel in panels}
     told = "zoo-curve-classification-1"

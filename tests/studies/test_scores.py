@@ -84,7 +84,7 @@ def findings() -> Findings:
 
 
 def test_a_score_that_is_the_truth_orders_all_and_regrets_nothing(findings: Findings) -> None:
-    of = "all data sets, 5 labels a class, to predict the same labels"
+    of = "all data sets, 5 labels per class, to predict the same labels"
     tau, regret = one(findings, "LogME, exact", f"order, {of}"), one(findings, "LogME, exact", f"regret, {of}")
     assert tau.value == pytest.approx(1, abs=0.02)
     assert regret.value == pytest.approx(0, abs=0.05)

@@ -76,7 +76,7 @@ _LABELS = {
 }  # fmt: skip
 _DERIVED = {
     "n_augmentations": ("number", "how many kinds of augmentation"),
-    "nviews": ("whole number", "crops an image"),
+    "nviews": ("whole number", "crops per image"),
     "projection_nparameters_hidden": ("number", "parameters of the projector beyond its first layer"),
     "date_published": ("text", "first day of the month of publication"),
     "augmentations": ("text", "augmentations of pretraining, as a list in text"),

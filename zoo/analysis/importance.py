@@ -64,7 +64,7 @@ class ExplainedVariance:
     n_folds: int
     n_repeats: int
     fold_errors: tuple[float, ...]  # RMSE of each fold, n_repeats x n_folds of them, in the outcome's unit
-    predictions: pd.DataFrame  # out of fold: one row an encoder, one column a repeat (0, 1, ...)
+    predictions: pd.DataFrame  # out of fold: one row per encoder, one column a repeat (0, 1, ...)
     measured: pd.Series  # the outcome, in the same order
 
     @property

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 from ..errors import QueryError
 
 N_CLASSES = 1_000  # of ImageNet
-FEWEST_LABELS = 1_000  # one a class
+FEWEST_LABELS = 1_000  # one per class
 MOST_LABELS = 1_281_167  # the training set of ImageNet
 EXPONENT = 0.15
 N_VALIDATION_IMAGES = 50_000
@@ -126,7 +126,7 @@ def translate_to_imagenet(n_labels: int, n_classes: int) -> ImageNetBudget:
         raise QueryError(f"Got {n_classes} class, expected at least 2.")
     if n_labels < n_classes:
         raise QueryError(
-            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one a class: nothing was measured "
+            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one per class: nothing was measured "
             "with classes that have no label."
         )
     exact = round(n_labels * N_CLASSES / n_classes)

@@ -132,7 +132,7 @@ def calibrate_published_law() -> CalibratedLaw:
 def predict_labels(
     report: RiskReport, n_labels: Iterable[int], *, law: CalibratedLaw | None = None, seed: int = 0
 ) -> list[LabelPrediction]:
-    """The errors to expect with these numbers of labels, from one a class to the whole training set.
+    """The errors to expect with these numbers of labels, from one per class to the whole training set.
 
     The report is of the standard order (:func:`zoo.evaluation.risk.decompose`). Errors are in percent, cut to 0 ... the
     error of a guess, without intervals on other data than ImageNet-1K.
@@ -369,7 +369,8 @@ def _errors(cells: dict[str, Any], n: int, *, n_all: int, n_measured: int, alpha
 def _checked(report: RiskReport, n: int) -> int:
     if not report.n_classes <= n <= report.n_train:
         raise QueryError(
-            f"Got {n:,} labels of {report.dataset}, expected {report.n_classes:,} (one a class) to {report.n_train:,} "
+            f"Got {n:,} labels of {report.dataset}, expected {report.n_classes:,} (one per class) to "
+            f"{report.n_train:,} "
             "(its training set)."
         )
     return int(n)

@@ -73,7 +73,7 @@ def explain_not_identified(term: str, design: pd.DataFrame, others: Sequence[str
 class Design:
     """A design matrix, with the words for its terms."""
 
-    matrix: pd.DataFrame  # float64, one row a row of the data, one column a term, "constant" first
+    matrix: pd.DataFrame  # float64, one row per row of the data, one column per term, "constant" first
     per: Mapping[str, str]  # term -> "per unit of log(z_dim)" or "mlp against identity"
     terms: Mapping[str, tuple[str, ...]]  # column of the data -> its terms; none if the column never varies
     references: Mapping[str, str]  # categorical column -> the level that the others are held against

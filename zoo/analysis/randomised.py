@@ -163,7 +163,7 @@ def compute_contrasts(choices: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_runs_log() -> pd.DataFrame:
-    """What became of each run, by encoder: ``state`` (trained, collapsed, failed), ``seconds``, ``rankme``, ..."""
+    """Result of each run, by encoder: ``state`` (trained, collapsed, failed), ``seconds``, ``rankme``, ..."""
     path = get_content_folder("metadata") / FAMILY / "log.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:

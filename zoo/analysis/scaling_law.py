@@ -272,7 +272,7 @@ class ScalingLaw:
 
 
 def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
-    """The measured errors of each encoder, one row an encoder and number of labels.
+    """The measured errors of each encoder, one row per encoder and number of labels.
 
     ``complete_only`` takes encoders with all four components, as in the paper; else all with T and the two
     generalization errors. Columns are ``encoder``; ``n``, the labels of the probe; ``error``, ``T``, ``probe_gen``,

@@ -1,4 +1,4 @@
-"""The one table that every study reads: cards joined with measurements, one row an encoder, published column names."""
+"""The one table that every study reads: cards joined with measurements, one row per encoder, published column names."""
 
 from __future__ import annotations
 

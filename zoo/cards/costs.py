@@ -45,7 +45,7 @@ class Cost:
     """What one forward pass costs, without gradients, in float32, one operation after the other."""
 
     px: int  # side of the images
-    gflops: float  # 1e9 operations an image; a multiplication and the addition behind it are two
+    gflops: float  # 1e9 operations per image; a multiplication and the addition behind it are two
     parameter_bytes: int  # parameters and buffers
     activation_bytes: int  # most bytes of images and intermediate results alive at once, an image of the batch
     fixed_bytes: int  # most bytes of intermediate results that do not grow with the batch, such as biases of positions

@@ -199,7 +199,7 @@ class Pretraining:
     magnification: Maybe[str]  # of those images, where it means something: "20x", "0.5 m/px"
     n_images: Maybe[int]  # of the pretraining data
     n_samples_seen: Maybe[int]  # images of all steps of pretraining together
-    views: Maybe[str]  # crops an image: "2x224+10x96"
+    views: Maybe[str]  # crops per image: "2x224+10x96"
     augmentations: Maybe[tuple[str, ...]]  # of the views
     augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
     epochs: Maybe[int]  # passes over the data set
@@ -558,7 +558,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("pretraining_data", "pretraining.dataset", "data", "text", "data set of pretraining"),
     Column("finetuning_data", "pretraining.finetuning_dataset", "data", "text", "data set it was fine-tuned on"),
     Column("img_size", "preprocess.crop_px", "data", "whole number", "side of the input in pixels"),
-    Column("views", "pretraining.views", "data", "text", "crops an image, as count x side in pixels"),
+    Column("views", "pretraining.views", "data", "text", "crops per image, as count x side in pixels"),
     Column(
         "is_aug_invariant", "pretraining.augmentation_invariant", "data", "true or false",
         "the loss asks for equal features of two augmentations",

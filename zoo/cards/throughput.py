@@ -1,4 +1,4 @@
-"""Images a second on five devices: measured by the author of timm, or expected of other networks with an interval.
+"""Images per second on five devices: measured by the author of timm, or expected of other networks with an interval.
 
 ``metadata/throughput.tsv`` has the measured speeds of timm's networks, ``metadata/devices.tsv`` a row a device: how it
 was measured, and what to expect of a network that is not in the first table. ``scripts/throughput.py`` writes both,
@@ -9,7 +9,7 @@ An encoder has one of three speeds:
 * *measured*: its network was measured at the size of images of its card;
 * *scaled*: its network was measured at another size (or with other windows of attention), and the speed changes as the
   expected one does;
-* *expected*: seconds an image are a sum of operations, bytes written, calls, bytes of parameters and of activations,
+* *expected*: seconds per image are a sum of operations, bytes written, calls, bytes of parameters and of activations,
   each at the rate of the device (:func:`estimate_seconds`).
 
 All are of forward passes of images that lie on the device already, in the precision and the batches of the
@@ -71,7 +71,7 @@ class MeasuredThroughput:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Images a second of an encoder on a device; nine in ten speeds are in the interval of an expectation."""
+    """Images per second of an encoder on a device; nine in ten speeds are in the interval of an expectation."""
 
     value: float
     low: float | None  # None where it was measured
@@ -102,7 +102,7 @@ def find_device(name: str) -> Device:
 
 
 def estimate_throughput(card: EncoderCard, device: Device, *, cost: Cost | None = None) -> Throughput | None:
-    """Images a second of an encoder at the size of images of its card; None if its cost is not known.
+    """Images per second of an encoder at the size of images of its card; None if its cost is not known.
 
     ``cost`` is its cost, where that is not in the shipped table.
     """
@@ -126,12 +126,12 @@ def estimate_throughput(card: EncoderCard, device: Device, *, cost: Cost | None 
     words = f"expected of its cost, by {format_count(device.n_networks, 'network')} that were measured on {device.name}"
     least, most = _range(device)
     if not least <= cost.gflops <= most:
-        words += f"; extrapolated, for these take {least:.3g} to {most:,.0f} GFLOPs an image"
+        words += f"; extrapolated, for these take {least:.3g} to {most:,.0f} GFLOPs per image"
     return Throughput(1 / seconds, slowest / seconds, fastest / seconds, False, words)
 
 
 def estimate_seconds(cost: Cost, rates: Sequence[float]) -> float:
-    """Seconds an image by the rates of a device.
+    """Seconds per image by the rates of a device.
 
     >>> estimate_seconds(Cost(224, 8.0, 100, 10, 0, 90, 7), (0.5, 0.1, 1.0, 0.01, 0.0))
     21.0

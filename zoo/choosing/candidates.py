@@ -184,7 +184,7 @@ class ImageContender:
         return self.expected_seconds()[0] or 1.0
 
     def expected_seconds(self) -> tuple[float | None, str]:
-        """Seconds an image and "measured" (here, before) or "expected"; None and "" if nothing is known."""
+        """Seconds per image and "measured" (here, before) or "expected"; None and "" if nothing is known."""
         if self.speed is not None:
             return self.speed.seconds_per_image, "measured"
         cost = find_cost(load_catalogue()[self.name]) if self.expects else None

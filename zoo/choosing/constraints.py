@@ -74,7 +74,7 @@ class Constraints:
         return replace(self, device=None, min_images_per_second=None) if self.measured_device else self
 
     def speed_of(self, card: EncoderCard) -> Throughput | None:
-        """Images a second on the named device; None if there is none or the cost is not known."""
+        """Images per second on the named device; None if there is none or the cost is not known."""
         return (
             estimate_throughput(card, device, cost=find_known_cost(card)) if (device := self.measured_device) else None
         )

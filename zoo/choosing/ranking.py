@@ -48,7 +48,7 @@ from .expectations import ExpectedError, Images, estimate_errors, read_difficult
 
 RankingBasis: TypeAlias = Literal["measured", "expected", "reported"]
 
-FLATTERING = "trained with ImageNet's labels, which flatter it"
+FLATTERING = "trained on ImageNet labels, so not comparable"
 UNTOLD = "no few-label number of their objective"
 """Why an encoder has no rank where labels are far fewer than probes of its objective ever had."""
 NOBODY = "nobody measured a probe on {} images: errors are those on others, and those of encoders made for them"

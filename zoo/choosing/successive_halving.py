@@ -164,7 +164,7 @@ class Rung:
     score: str  # "probe" or "ridge"
     errors: dict[str, float]  # percent, of all that ran, best first
     dropped: dict[str, str]  # reasons by name
-    seconds: float  # spent so far, images times seconds an image
+    seconds: float  # spent so far, images times seconds per image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Race:
     standings: tuple[CandidateState, ...]
     rungs: tuple[Rung, ...]
     images: dict[str, int]  # featurised, by contender
-    seconds: dict[str, float]  # these times the contender's seconds an image
+    seconds: dict[str, float]  # these times the contender's seconds per image
     full_seconds: float  # the same of all images and all contenders
     optimism: float | None  # points by which the leader's error was too low, as the lowest of several, and is raised
     is_complete: bool  # the survivors were probed on all labels
@@ -659,7 +659,7 @@ def race(
 def rehearse_race(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:
     """Seconds of featurising that a race is expected to take, and that measuring everything would.
 
-    By the contenders' expected seconds an image, if the first ones given were the best; nothing is featurised.
+    By the contenders' expected seconds per image, if the first ones given were the best; nothing is featurised.
     """
     made = _Racing(
         contenders, task, plan, probe=build_logistic_scorer(task), tell=lambda text: None, clock=time.monotonic

@@ -148,7 +148,7 @@ def _corrected(optimism: float | None) -> str:
 
 
 def format_rate(rate: float) -> str:
-    """Images a second, in three digits or whole ones.
+    """Images per second, in three digits or whole ones.
 
     >>> format_rate(0.07321), format_rate(17.06), format_rate(1187.4)
     ('0.0732', '17.1', '1,187')

@@ -221,7 +221,8 @@ def _print(choice: Choice) -> None:
     warnings = [*choice.plan.data.notes, *choice.notes]
     reading = [line for line in wording.explain_numbers(choice) if line not in warnings]
     if len(dropped) > _FEW:
-        warnings += [f"{len(dropped)} encoders were dropped from the race; --verbose says why"] * (not is_verbose())
+        encoders = format_count(len(dropped), "encoder")
+        warnings += [f"{encoders} dropped from the race; --verbose says why"] * (not is_verbose())
     else:
         warnings, dropped = [*warnings, *dropped], []
     print_notes(warnings, [*dropped, *reading])

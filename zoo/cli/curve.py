@@ -62,7 +62,7 @@ _WHAT = (
         default="auto",
         show_default=True,
         metavar="LIST",
-        help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
+        help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the constant baseline "
         "to where it is near maximal supervision.",
     ),
     click.option(
@@ -144,8 +144,8 @@ def curve_command(
     """Show what pre-training is worth on a task.
 
     Every encoder is trained on more and more labels of the task, and so is its architecture from scratch; errors are
-    put between those of a blind guess and of maximal supervision. The answer is how much lower the encoder's curve is,
-    and how many labels scratch needs to catch up.
+    put between those of a constant baseline and of maximal supervision. The answer is how much lower the encoder's
+    curve is, and how many labels scratch needs to catch up.
 
     Every run is kept as soon as it is finished: the same command goes on where it was if it was stopped, and a further
     encoder of the same architecture shares the runs from scratch. All risks become rows of your results.
@@ -332,12 +332,13 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 _READING = (
     "CCI: calibrated cumulative improvement over scratch, from its cR with the fewest labels to that with the most; "
     "0 is worth nothing, 1 as much as all labels",
-    "risk: lower is better; cR: calibrated risk, 1 is the blind guess and 0 maximal supervision; scratch: its cR; "
+    "risk: lower is better; cR: calibrated risk, 1 is the constant baseline and 0 maximal supervision; scratch: its "
+    "cR; "
     "gain: share of it that the encoder takes away; it needs: labels with which scratch reaches the encoder's risk",
     "interval: 95 %, over the choice of test images and seeds; images only: over test images alone, for one seed says "
     "nothing of how much seeds vary",
 )
-_DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of others four digits of the blind guess
+_DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of others four digits of the constant baseline
 
 
 def print_curves(curves: Sequence[CalibratedCurve]) -> None:
@@ -362,7 +363,7 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     controls: dict[str, list[str]] = {}  # one line, or one for each of several architectures
     for curve in curves:
         shown = (" ".join(_value(one, _decimals(curve), "({})")).strip() for one in (curve.blind, curve.maximal))
-        controls.setdefault("blind guess {}, maximal supervision {}".format(*shown), []).append(
+        controls.setdefault("constant baseline {}, maximal supervision {}".format(*shown), []).append(
             format_curve_label(curve)
         )
     click.echo()
@@ -397,7 +398,7 @@ def _regimes(curve: CalibratedCurve) -> list[list[str]]:
 
 
 def _decimals(curve: CalibratedCurve) -> int:
-    """Decimals of a printed risk: those of its unit, or as many as give the blind guess four digits."""
+    """Decimals of a printed risk: those of its unit, or as many as give the constant baseline four digits."""
     if curve.unit in _DECIMALS:
         return _DECIMALS[curve.unit]
     return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4

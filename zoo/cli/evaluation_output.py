@@ -273,7 +273,7 @@ def _print_law(law: Document | None) -> list[str]:
     click.echo("\nImageNet's law, extrapolated\n")
     click.echo(
         wrap_text(
-            f"{errors or 'no number of labels between one a class and all'} percent; on "
+            f"{errors or 'no number of labels between one per class and all'} percent; on "
             f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
             f"{missed['largest']:.1f} at most, over {format_count(missed['n'], 'error')} of {missed['n_encoders']} "
             "encoders"

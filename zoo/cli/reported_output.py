@@ -155,7 +155,7 @@ def build_shared_records(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def print_shared(rows: Sequence[Mapping[str, Any]], encoders: Sequence[str]) -> None:
-    """Prints a row a data set and protocol; without --verbose only the first protocol of each data set."""
+    """Prints a row per data set and protocol; without --verbose only the first protocol of each data set."""
     first: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         first.setdefault(row["dataset"], row)

@@ -1,4 +1,4 @@
-"""``zoo results``: measurements of any data set, as one row an encoder, one line a number, CSV or JSON."""
+"""``zoo results``: measurements of any data set, as one row per encoder, one line a number, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 
 class _PivotTable:
-    """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
+    """A table with one row per encoder, or one for each of its sources; the best in the first column comes first."""
 
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str]) -> None:
         from ..results.vocabulary import FEATURE_METRICS
@@ -509,7 +509,7 @@ _MERGED = "+"  # behind approximation and usability together
 
 
 def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
-    """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
+    """Prints one row per encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
     rows, protocols = [], mark_protocols(found)
     for summary in found:

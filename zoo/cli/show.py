@@ -193,7 +193,7 @@ def _cost(card: EncoderCard) -> list[str]:
     if cost is None:
         return [*lines, "  not known"]
     memory = {device: format_size(n_bytes) for device, n_bytes in _memory(cost).items()}
-    lines += format_entry("operations", f"{cost.gflops:.3g} GFLOPs an image of {cost.px} px; a multiply-add is two")
+    lines += format_entry("operations", f"{cost.gflops:.3g} GFLOPs per image of {cost.px} px; a multiply-add is two")
     lines += format_entry("parameters", f"{format_size(cost.parameter_bytes)} with buffers")
     lines += format_entry("activations", f"{format_size(cost.activation_bytes)} an image, the most alive at once")
     batches = f"for batches of {BATCH_SIZE}, with a margin for what allocators and kernels add"

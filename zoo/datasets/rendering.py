@@ -518,7 +518,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
     classes : int
         Between 2 and 60; the classes of a smaller set are the first of a larger one.
     train, val : int
-        Images in each split, in all; at least one a class. The same numbers in the two splits are different images.
+        Images in each split, in all; at least one per class. The same numbers in the two splits are different images.
     size_px : int
         Height and width, 8 to 1,024; the scenes do not depend on it. A person tells all classes apart from 64 px on.
     seed : int
@@ -546,7 +546,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
         if not is_whole(n, classes):
             raise DataError(
                 f"The rendered image set was asked for with {split}={n!r} images of {classes} classes; expected at "
-                f"least one a class, {split}={classes} or more."
+                f"least one per class, {split}={classes} or more."
             )
     parts = {split: _image_set(ShapesRenderer(int(seed), split, classes, size_px), n) for split, n in counts.items()}
     return ImageData(name=parts["train"].name, train=parts["train"], val=parts["val"])

@@ -165,7 +165,7 @@ def held_out(
     largest remainders one more (the first of equals); a class that would give all its images gives one less, and the
     next in that order makes it up.
 
-    ``n`` is from 1 to the number of images less one a class; labels, seed and classes are as for
+    ``n`` is from 1 to the number of images less one per class; labels, seed and classes are as for
     :func:`balanced`. ``contents`` and ``groups``, uint64 (n_images,), say which images are copies or of a group: they
     are held out together or not at all, so that fewer than ``n`` images, and with groups about ``n``, are held out.
     """

@@ -432,7 +432,7 @@ def _distinct(
         raise DataError(
             f"{table.file} has {format_count(len(contrary), 'row')} with an image that an earlier row has with another "
             f"label, part or group, the first is {files[contrary[0][1]]} in the lines {table.lines[one]} and "
-            f"{table.lines[other]}; expected one row an image, with several labels in one cell as "
+            f"{table.lines[other]}; expected one row per image, with several labels in one cell as "
             f"'a{TAG_SEPARATOR}b' (--multi-label)."
         )
     return np.fromiter(first.values(), np.int64)

@@ -219,7 +219,7 @@ def estimate_images_per_second(cost: Cost, device: torch.device | str | None = N
 
 
 def estimate_seconds_per_image(cost: Cost, rates: DeviceRates, batch_size: int) -> float:
-    """Seconds an image, by the rates of a device."""
+    """Seconds per image, by the rates of a device."""
     calls = rates.s_per_operation * cost.n_operations / batch_size
     return rates.s_per_gflop * cost.gflops + rates.s_per_written_byte * cost.written_bytes + calls
 
@@ -278,7 +278,7 @@ def time_forward_passes(
     seconds: float,
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> float:
-    """Images a second of the median forward pass without gradients, of at least two that take so many seconds.
+    """Images per second of the median forward pass without gradients, of at least two that take so many seconds.
 
     Images are random, after one pass that is not timed; the network is moved to the device.
     """

@@ -1,7 +1,7 @@
 """Encoders: the module that users hold, and the features it takes from a backbone.
 
 There is one pooling function for each ``representation.layer`` of the cards, and one for the other tokens that a
-transformer offers. Each takes the backbone and the images, and gives one row an image. Tokens are read after the last
+transformer offers. Each takes the backbone and the images, and gives one row per image. Tokens are read after the last
 block's final norm, class token first.
 """
 

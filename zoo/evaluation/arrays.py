@@ -41,7 +41,8 @@ def check_rows(x: Any, name: str) -> FeatureArray:
             raise DataError(f"{name} cannot be read as an array ({error}); expected numbers (n, dim).") from error
     if len(x.shape) != 2:
         raise DataError(
-            f"{name} has the shape {tuple(x.shape)}, expected a 2D array (n, dim), one row an image. Reshape your data "
+            f"{name} has the shape {tuple(x.shape)}, expected a 2D array (n, dim), one row per image. Reshape your "
+            "data "
             "either using array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it is one image."
         )
     if not x.shape[0] or not x.shape[1]:

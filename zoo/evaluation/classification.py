@@ -203,7 +203,7 @@ def classification_metrics(
     Classification
         Error and balanced error (the mean over classes of their errors), lower is better; AUROC and average precision,
         higher is better: of two classes those of the second, of more the means over classes, each against the rest; all
-        in percent. Log loss in nats an image, lower is better. Calibration errors in percent, lower is better.
+        in percent. Log loss in nats per image, lower is better. Calibration errors in percent, lower is better.
 
     Raises
     ------
@@ -503,7 +503,7 @@ class _ClassRankings:
             left_out |= dict.fromkeys(self.values, "no class has images beside those of others")
 
     def add_to(self, drawn: _ShareDraws, weights: Floats, size: float) -> None:
-        """Adds draws with these weights, (n, n_drawn); ``size`` is the number of images a group."""
+        """Adds draws with these weights, (n, n_drawn); ``size`` is the number of images per group."""
         found: dict[str, list[Floats]] = {name: [] for name in self.values}
         for c, ranking in self.rankings.items():
             ranked = ranking.of(weights)
@@ -642,7 +642,7 @@ def _probabilities(values: ArrayLike) -> Floats:
 
 def _require_shares(p: Floats) -> None:
     if not len(p) or not p.shape[1]:
-        raise DataError(f"The probabilities have the shape {p.shape}; expected one row an image, and an image.")
+        raise DataError(f"The probabilities have the shape {p.shape}; expected one row per image, and an image.")
     out = np.argwhere((p < 0) | (p > 1))
     if len(out):
         row, column = (int(place) for place in out[0])
@@ -657,7 +657,7 @@ def _labels_of(labels: ArrayLike, n: int, k: int) -> Indices:
     if y.dtype.kind not in "iu" or y.shape != (n,):
         raise DataError(f"The labels are {y.dtype} of shape {y.shape}; expected whole numbers of shape ({n},).")
     if y.min() < 0 or y.max() >= k:
-        raise DataError(f"The labels are from {y.min()} to {y.max()}; expected 0 to {k - 1}, one a class.")
+        raise DataError(f"The labels are from {y.min()} to {y.max()}; expected 0 to {k - 1}, one per class.")
     return y.astype(np.int64)
 
 

@@ -74,7 +74,7 @@ class LayerVariant:
     block: str  # "11", or stage and block in it, "4.3"; "head" for what comes after the blocks
     number: int | None  # of the block, counted from 0; None for what needs the whole network
     dim: int
-    gflops: float  # 1e9 operations an image up to there
+    gflops: float  # 1e9 operations per image up to there
     seconds: float  # of an image up to there, without decoding it
     penalty: float  # of the ridge probe, as a share of the sum of squares of the features, of numbers standardised
     train_error: Interval  # of ridge probes on all other training images

@@ -251,7 +251,7 @@ def read_measured(at: Location, key: str, name: str) -> MeasuredEncoder | None:
 
 @dataclass(slots=True, kw_only=True)
 class ManyEncodersReport:
-    """What became of measuring many encoders, as far as this process is concerned."""
+    """Result of measuring many encoders, as far as this process is concerned."""
 
     measured: list[MeasuredEncoder]  # by this request, whoever did it, in the order of the names
     failed: dict[str, Failure]  # by encoder
@@ -343,7 +343,7 @@ def _gathered(
     run: str,
     features: RunReport | None = None,
 ) -> ManyEncodersReport:
-    """What became of all encoders, whoever measured them."""
+    """Result of all encoders, whoever measured them."""
     found = {name: find_measured_encoder(measuring, name, data) for name in names if name not in failed}
     return ManyEncodersReport(
         measured=[one for one in found.values() if one is not None],

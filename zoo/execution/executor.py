@@ -93,7 +93,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkResult(Generic[W, R]):
-    """What became of a piece of work."""
+    """Result of a piece of work."""
 
     work: W
     value: R | None  # None if it failed

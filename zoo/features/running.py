@@ -62,7 +62,7 @@ class FailedWork:
 
 @dataclass(slots=True, kw_only=True)
 class RunReport:
-    """What became of one process's share of a run."""
+    """Result of one process's share of a run."""
 
     run: str
     n_items: int = 0  # of the share

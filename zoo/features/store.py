@@ -361,7 +361,7 @@ class Features:
     Attributes
     ----------
     x : float32 array or Rows, shape (n_images, dim)
-        One row an image; :class:`Rows` where they stay on the disk, whose slices are arrays.
+        One row per image; :class:`Rows` where they stay on the disk, whose slices are arrays.
     y : int64 array, shape (n_images,)
         The labels.
     origin : Origin

@@ -73,7 +73,7 @@ class FeatureItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureItemResult:
-    """What became of an item."""
+    """Result of an item."""
 
     digest: str  # hash of the hashes of its shards, in the order of the encoders
     n_rows: int  # images with features

@@ -131,7 +131,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What became of rows that were brought together."""
+    """Result of rows that were brought together."""
 
     folder: Path
     files: tuple[str, ...]  # that were read

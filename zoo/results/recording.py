@@ -245,7 +245,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RecordedNumbers:
-    """What became of measurements that were to be recorded."""
+    """Result of measurements that were to be recorded."""
 
     paths: tuple[Path, ...]  # the files that they belong to
     n_new: int  # rows that were added

@@ -292,7 +292,7 @@ def metadata_dict(
 def metadata_df(
     is_multiindex: bool = False, is_lower: bool = True, drop_missing: bool = True, *, as_published: bool = False
 ) -> pd.DataFrame:
-    """Facts of every card: a row an encoder, a column a fact of :data:`zoo.cards.schema.COLUMNS`, in published order.
+    """Facts of every card: a row per encoder, a column a fact of :data:`zoo.cards.schema.COLUMNS`, in published order.
 
     Parameters
     ----------

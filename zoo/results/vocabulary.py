@@ -226,7 +226,7 @@ FEATURE_METRICS = {
         FeatureMetric(
             name="logme", title="LogME", function="scores.logme", kind="transferability", needs="labels",
             unit="nats", higher_is_better=True, least=3, source="LogME, You et al. 2021, arXiv:2102.11005, section 4",
-            meaning="log evidence of the labels an image under a Bayesian linear model, mean over classes against rest",
+            meaning="log evidence of the labels per image under a Bayesian linear model, mean of classes against rest",
             options={"intercept": False, "least_noise": 1e-3},
         ),
         FeatureMetric(
@@ -246,7 +246,7 @@ FEATURE_METRICS = {
         FeatureMetric(
             name="nleep", title="NLEEP", function="scores.nleep", kind="transferability", needs="labels",
             unit="nats", higher_is_better=True, least=4, source="Li et al. 2021, arXiv:2011.11200, section 4",
-            meaning="log probability of the labels an image by the components of a Gaussian mixture", seeded=True,
+            meaning="log probability of the labels per image by the components of a Gaussian mixture", seeded=True,
             options={"per_class": 5, "energy": 0.8, "covariance": "diag", "max_iter": 100},
         ),
         FeatureMetric(

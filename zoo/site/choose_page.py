@@ -62,7 +62,7 @@ STEPS = (
     1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 7_000, 10_000, 12_811, 20_000, 30_000, 40_000, 50_000, 70_000,
     100_000, 150_000, 200_000, 300_000, 400_000, 500_000, 700_000, 1_000_000, 1_281_167,
 )  # fmt: skip
-"""Labels of ImageNet at which the slider stops, from one a class to all; the measured settings are among them."""
+"""Labels of ImageNet at which the slider stops, from one per class to all; the measured settings are among them."""
 START = 12_811
 """Labels with which the page begins: measured, and a usual number."""
 FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyond a tie")
@@ -333,7 +333,7 @@ def _image_sets(card: EncoderCard) -> list[str] | None:
 
 
 def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
-    """Images a second of all encoders on a device: value, and ends of the interval where it is expected."""
+    """Images per second of all encoders on a device: value, and ends of the interval where it is expected."""
     speeds = [estimate_throughput(card, device, cost=find_known_cost(card)) for card in cards.values()]
     numbers = [
         None if one is None else [one.value, *([] if one.is_measured else [one.low, one.high])] for one in speeds

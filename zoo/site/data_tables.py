@@ -201,7 +201,7 @@ def _encoders(contents: Contents) -> DataTable:
         for entry in contents.entries.values()
     )
     what = (
-        "One row an encoder: the facts of its card, its errors and their components on ImageNet-1K without those that "
+        "One row per encoder: the facts of its card, its errors and their components on ImageNet-1K without those that "
         "an erratum says to leave out, and reported accuracies."
     )
     return DataTable("encoders", what, tuple(columns), rows)
@@ -239,7 +239,7 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> DataTable:
             )
         )
     what = (
-        "One row an encoder that was measured on ImageNet-1K: its errors in five settings, and the components of the "
+        "One row per encoder that was measured on ImageNet-1K: its errors in five settings, and the components of the "
         "error with all labels, which add up to it. Where only the sum of approximation and usability is known, both "
         "are missing."
     )
@@ -307,7 +307,7 @@ _DERIVED = {  # columns of the study's table that it derived from others: kind, 
     "is_aug_anygeometric": ("whole number", "1 if an augmentation moves or hides pixels, else 0"),
     "is_aug_anycolor": ("whole number", "1 if an augmentation changes colours or sharpness, else 0"),
     "n_augmentations": ("number", "augmentations of pretraining"),
-    "nviews": ("whole number", "crops an image"),
+    "nviews": ("whole number", "crops per image"),
     "projection_nparameters_hidden": ("number", "parameters of the projector without its first layer"),
     "date_published": ("text", "first day of the month of publication"),
 }
@@ -327,7 +327,7 @@ def _study(contents: Contents) -> Iterator[DataTable]:
         fields_ = tuple(_study_field(section, name, by_name, clipped=as_published) for section, name in layout)
         published = "As it was published: components clipped at 0, wrong facts included."
         what = (
-            "The table of the study (arXiv:2302.03068), one row an encoder: its risks, facts and statistics of its "
+            "The table of the study (arXiv:2302.03068), one row per encoder: its risks, facts and statistics of its "
             "features; zoo.results.tables.results_df() has the same. "
             + (published if as_published else "Facts are corrected and components signed.")
         )
@@ -422,7 +422,7 @@ def _datasets(contents: Contents) -> DataTable:
         )
         for name, one in find_measured_sets(contents).items()
     )  # fmt: skip
-    return DataTable("datasets", "One row a data set or task on which others measured encoders.", columns, rows)
+    return DataTable("datasets", "One row per data set or task on which others measured encoders.", columns, rows)
 
 
 _OF_COSTS = {  # field of Cost -> kind, meaning, unit
@@ -452,7 +452,7 @@ def _costs(contents: Contents) -> DataTable:
             memory = [estimate_memory(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")]
             rows.append((entry.id, *(getattr(cost, one.name) for one in fields(Cost)), *memory))
     what = (
-        "One row an encoder: what one forward pass takes in float32, computed from its network at its own image size."
+        "One row per encoder: what one forward pass takes in float32, computed from its network at its own image size."
     )
     return DataTable("costs", what, (_ID, *columns), tuple(rows))
 
@@ -653,7 +653,7 @@ def build_dictionary(made: Iterable[DataTable]) -> DataTable:
         for table in made
         for one in table.columns
     )
-    return DataTable("dictionary", "One row a column of every other table.", columns, rows)
+    return DataTable("dictionary", "One row per column of every other table.", columns, rows)
 
 
 # --- the page and its files ------------------------------------------------------------------------------------------

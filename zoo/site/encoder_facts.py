@@ -111,7 +111,7 @@ def list_main_facts(entry: SiteEntry) -> list[Named]:
         ("Network", _joined(architecture.exact, " (", build_element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),
         ("Features", f"{card.representation.dim:,}: {describe_features(card)}"),
-        ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs an image"),
+        ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs per image"),
         (
             "Input",
             f"{how.crop_px} x {how.crop_px} px" + ("" if isinstance(patch, Missing) else f", patches of {patch} px"),

@@ -376,7 +376,7 @@ user's, ``wrong`` where an erratum excludes measurements.
 
 
 def build_encoder_data(entries: Sequence[SiteEntry], dataset: str, known: Mapping[str, SiteError]) -> dict[str, Any]:
-    """Names of the fields and a row an encoder."""
+    """Names of the fields and a row per encoder."""
     return {"fields": list(FIELDS), "rows": [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]}
 
 

@@ -75,7 +75,7 @@ def build_cross_table(
     digits: int = 2,
     signed: bool = True,
 ) -> FindingsTable:
-    """One row a term, one column a set of estimates; a set without the term has an empty cell."""
+    """One row per term, one column a set of estimates; a set without the term has an empty cell."""
     terms = list(dict.fromkeys(one.term for estimates in columns.values() for one in estimates))
     cells = [
         {one.term: format_estimate(one, digits=digits, signed=signed) for one in estimates}

@@ -46,7 +46,7 @@ def planted_data(*, n_train: int = N_TRAIN) -> TransferData:
 
 
 def planted_error(n: float, needs: float) -> float:
-    """Share of the test images that a network gets wrong: from a blind guess, 80 %, towards 5 %."""
+    """Share of the test images that a network gets wrong: from a constant baseline, 80 %, towards 5 %."""
     return float(0.05 + 0.75 / (1 + (n / needs) ** 2))
 
 

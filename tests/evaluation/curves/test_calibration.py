@@ -22,7 +22,7 @@ SCRATCHES = [[0.9, 0.1], [1.0, 0.5, 0.0], [1.2, 0.7, 0.65, 0.3], [0.8, 0.9, 0.2,
 
 
 def planted(seed: int) -> tuple[Any, Any]:
-    """Risks of an encoder and of scratch with noise on them; the blind guess has 3 and maximal supervision 1."""
+    """Risks of an encoder and of scratch with noise on them; the constant baseline has 3 and maximal supervision 1."""
     random = np.random.default_rng(seed)
     scratch = np.linspace(2.9, 1.1, 6) + 0.1 * random.normal(size=6)
     return scratch - random.uniform(-0.2, 0.8, 6), scratch

@@ -116,8 +116,11 @@ def test_what_risks_share_cancels_in_their_intervals() -> None:
         ),
         (lambda: curve(scratch=[0.88, 0.7, 0.4, 0.06]), ["With 3,200", "scratch is below 0", "no relative"]),
         (lambda: curve(scratch=[0.88, 0.7, 0.4, 0.06], maximal_n=None), ["the recorded risk"]),
-        (lambda: curve([0.95, 0.6, 0.5, 0.3]), ["With 50 labels the encoder is worse than the blind guess"]),
-        (lambda: curve(scratch=[0.92, 0.7, 0.45, 0.16]), ["With 50 labels scratch is worse than the blind guess"]),
+        (lambda: curve([0.95, 0.6, 0.5, 0.3]), ["With 50 labels the encoder is worse than the constant baseline"]),
+        (
+            lambda: curve(scratch=[0.92, 0.7, 0.45, 0.16]),
+            ["With 50 labels scratch is worse than the constant baseline"],
+        ),
         (lambda: curve([0.89, 0.8, 0.6, 0.5], frozen=True), ["worse than random weights", "stayed frozen"]),
         (lambda: curve([0.89, 0.8, 0.6, 0.5]), ["cumulative improvement is below 0"]),
         (lambda: curve(scratch=[0.75, 0.6, 0.45, 0.3]), ["few labels", "0.81"]),
@@ -137,7 +140,7 @@ def test_odd_values_are_explained(found: Any, words: list[str]) -> None:
 def test_draws_without_a_scale_are_counted_once(n_lost: int, effect: str) -> None:
     given = with_draws()
     maximal = given["maximal"].draws.copy()
-    maximal[:n_lost] = 2.0  # far above the blind guess
+    maximal[:n_lost] = 2.0  # far above the constant baseline
     found = curve(**(given | {"maximal": Drawn(value=MAXIMAL, draws=maximal)}))
     (note,) = found.notes
     assert f"In {n_lost} of 400 bootstrap draws" in note and effect in note
@@ -173,8 +176,8 @@ def test_an_interval_holds_95_percent_of_all_draws_those_that_are_lost_included(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"maximal": Drawn(value=0.95)}, r"0\.95 and the blind guess one of 0\.9"),
-        ({"blind": Drawn(value=float("nan"))}, "blind guess is nan"),
+        ({"maximal": Drawn(value=0.95)}, r"0\.95 and the constant baseline one of 0\.9"),
+        ({"blind": Drawn(value=float("nan"))}, "constant baseline is nan"),
         ({"n_seeds": [3]}, "expected one of each"),
         ({"regimes": [(50, 50), (200, 50), (800, 800), (900, 900)]}, "expected whole numbers"),
         (

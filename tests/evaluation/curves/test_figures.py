@@ -52,7 +52,7 @@ def test_curves_lie_at_their_calibrated_risks_over_labels_and_over_scratch_betwe
         assert {1.0, 0.0} <= {float(line.get_ydata()[0]) for line in axes.get_lines() if line.get_xdata()[0] == 0}
     assert any(list(line.get_xdata()) == list(line.get_ydata()) == [0.0, 1.0] for line in right.get_lines())
     assert legend(drawing)[0].startswith("pocket_simclr_rn_shapes: CCI 0.40 [0.3")
-    assert legend(drawing)[1:] == ["scratch", "blind guess", "maximal supervision"]
+    assert legend(drawing)[1:] == ["scratch", "constant baseline", "maximal supervision"]
     single = draw_curves([curve(n=(200,), scratch=(0.5,))])
     assert single.axes[0].get_xlim() == pytest.approx((200 / 3, 600)) and "not identified" in legend(single)[0]
 
@@ -118,7 +118,7 @@ def test_a_strip_has_examples_of_the_first_seed_between_the_controls() -> None:
     found = strip("depth")
     a, b = EIGHT[:2]
     assert [(name, float(maps[0, 0, 0, 0])) for name, maps in found.columns[1:]] == [
-        ("blind guess", 2.5),
+        ("constant baseline", 2.5),
         ("scratch\nn = 4", pytest.approx(0.4, abs=1e-3)),
         (f"{a}\nn = 4", 4.0),
         (f"{b}\nn = 4", 4.0),

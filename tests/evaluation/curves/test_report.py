@@ -55,7 +55,7 @@ from zoo.execution.processes import Processes
 from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record
 from zoo.results.rows import measurements
 
-N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
+N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the constant baseline trains nothing
 NAME = "pocket_sup_rn_shapes"
 
 
@@ -110,7 +110,7 @@ def test_every_run_is_done_once_and_candidates_of_one_architecture_share_their_c
     assert len(done) == len(set(done)) == N_RUNS == len(list((tmp_path / "runs").iterdir())) - 1
     n_steps = sum(Recipe().n_steps(n - n // 5) for n in (20, 100, N_TRAIN)) * 4
     assert noted.told[0] == ("start", 13, 0, n_steps) and noted.told[-1] == ("end",)
-    assert noted.told[1:3] == [("began", "blind guess"), ("ended", "blind guess", True)]
+    assert noted.told[1:3] == [("began", "constant baseline"), ("ended", "constant baseline", True)]
     assert ("step", "maximal supervision, 400 images, seed 0", 0.5) in noted.told
     assert numbers(measured(tmp_path, progress=again)) == numbers(first) and calls(tmp_path / "log") == done
     assert again.told == [("start", 13, 13, 0), ("end",)]
@@ -157,7 +157,7 @@ def test_a_damaged_file_or_one_of_another_run_counts_as_not_there(tmp_path: Path
     for path, content in ((one, b""), (two, b"no run"), (three, three.read_bytes()[:-40]), (four, other.read_bytes())):
         path.write_bytes(content)
     assert numbers(measured(tmp_path)) == numbers(first)
-    assert len(calls(tmp_path / "log")) in (N_RUNS + 3, N_RUNS + 4)  # one may be the blind guess
+    assert len(calls(tmp_path / "log")) in (N_RUNS + 3, N_RUNS + 4)  # one may be the constant baseline
 
 
 def test_parts_of_the_work_do_every_run_once_and_the_last_one_reports(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_risks_that_are_none_are_refused_and_not_kept(tmp_path: Path) -> None:
         learning_curves(
             [planted_candidate()], planted_data(), request(), folder=tmp_path, how=HOW, train=diverging_train
         )
-    assert len(list(tmp_path.glob("*.npz"))) == 1  # the blind guess
+    assert len(list(tmp_path.glob("*.npz"))) == 1  # the constant baseline
 
 
 def test_a_recorded_risk_takes_the_place_of_maximal_supervision_which_must_beat_the_blind_guess(

@@ -1,4 +1,4 @@
-"""The scale of learning curves, from the blind guess (1) to maximal supervision (0), and what encoders are worth on it.
+"""The scale of learning curves: 1 is the constant baseline, 0 maximal supervision; and what encoders are worth on it.
 
 A calibrated risk is on that scale. The cumulative improvement sums up what an encoder is worth over all numbers of
 labels; labels saved are those that training from scratch needs more for the same risk. The functions of bootstrap draws
@@ -28,7 +28,7 @@ NEAR_BLIND, NEAR_MAXIMAL = 0.9, 0.1  # calibrated risks of scratch with few labe
 
 
 def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
-    """Risk on a scale whose 1 is the blind guess and whose 0 is maximal supervision.
+    """Risk on a scale whose 1 is the constant baseline and whose 0 is maximal supervision.
 
     (R - R_maximal) / (R_blind - R_maximal), which does not depend on the unit of the loss. Values below 0 (better than
     maximal supervision) and above 1 (worse than a guess that never looks at the image) are not cut off.
@@ -38,7 +38,8 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     risk : float array, any shape
         Lower is better, any unit. To calibrate several seeds, hand in their mean.
     blind, maximal : float array
-        Risks of the blind guess and of maximal supervision, in the same unit, of shapes that broadcast with ``risk``.
+        Risks of the constant baseline and of maximal supervision, in the same unit, of shapes that broadcast with
+        ``risk``.
 
     Returns
     -------
@@ -47,8 +48,8 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     Raises
     ------
     DataError
-        If maximal supervision is no better than the blind guess anywhere, a value is not finite, or the shapes do not
-        go together.
+        If maximal supervision is no better than the constant baseline anywhere, a value is not finite, or the shapes do
+        not go together.
 
     References
     ----------
@@ -63,13 +64,13 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     array([ 1.        ,  0.33333333,  0.        , -0.06666667])
     """
     risks = check_finite_numbers(risk, name="The risk")
-    blinds = check_finite_numbers(blind, name="The risk of the blind guess")
+    blinds = check_finite_numbers(blind, name="The risk of the constant baseline")
     maxima = check_finite_numbers(maximal, name="The risk of maximal supervision")
     try:
         risks, blinds, maxima = np.broadcast_arrays(risks, blinds, maxima)
     except ValueError as error:
         raise DataError(
-            f"The risk has the shape {risks.shape}, that of the blind guess {blinds.shape} and that of maximal "
+            f"The risk has the shape {risks.shape}, that of the constant baseline {blinds.shape} and that of maximal "
             f"supervision {maxima.shape}; expected shapes that numpy can broadcast together."
         ) from error
     wrong = np.argwhere(maxima >= blinds)
@@ -97,9 +98,10 @@ def calibrate_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLik
 
 
 def describe_missing_scale(*, blind: float, maximal: float, where: str = "") -> str:
-    """Message where maximal supervision is no better than the blind guess."""
+    """Message where maximal supervision is no better than the constant baseline."""
     return (
-        f"Maximal supervision has a risk of {maximal:.6g} and the blind guess one of {blind:.6g}{where}; expected "
+        f"Maximal supervision has a risk of {maximal:.6g} and the constant baseline one of {blind:.6g}{where}; "
+        "expected "
         "maximal supervision to be lower, for calibrated risk runs from one to the other: train it on more labels or "
         "for longer, or take a recorded risk."
     )
@@ -299,7 +301,8 @@ def interpolate_scratch_labels(n: ArrayLike, risk: ArrayLike, risk_scratch: Arra
     return np.where(np.isfinite(path).all(axis=1) & np.isfinite(wanted), needed, np.nan)
 
 
-# --- blind guesses ---------------------------------------------------------------------------------------------------
+# --- constant baselines
+# ---------------------------------------------------------------------------------------------------
 
 _MOST_VALUES = 4_000_000  # of maps in memory at once
 _MOST_POOLED = 20_000  # normals that stand for all pixels together

@@ -36,7 +36,7 @@ class CurvePoint:
     n_seeds: int  # runs behind the means
     risk: Interval  # of the encoder, in the curve's unit; lower is better
     risk_scratch: Interval
-    calibrated: Interval  # the same between blind guess (1) and maximal supervision (0)
+    calibrated: Interval  # the same between constant baseline (1) and maximal supervision (0)
     calibrated_scratch: Interval
     relative_improvement: Interval | None
     """(calibrated_scratch - calibrated) / calibrated_scratch, the share of scratch's risk that the encoder takes away;
@@ -120,8 +120,8 @@ def calibrated_curve(
     Raises
     ------
     DataError
-        If maximal supervision is no better than the blind guess, there is not one entry a regime, labels do not rise,
-        a risk is not finite, or risks have different numbers of draws.
+        If maximal supervision is no better than the constant baseline, there is not one entry a regime, labels do not
+        rise, a risk is not finite, or risks have different numbers of draws.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _on_values(points: Sequence[CurvePoint], *, frozen: bool, maximal_n: int | N
     ):
         if above := [each for each in zip(points, calibrated, strict=True) if each[1].value > 1]:
             chance = _tied([risk for _, risk in above], 1)
-            yield f"{_at(point for point, _ in above)} {who} is worse than the blind guess{chance}."
+            yield f"{_at(point for point, _ in above)} {who} is worse than the constant baseline{chance}."
     if rising := [right for left, right in pairwise(points) if right.risk_scratch.value > left.risk_scratch.value]:
         yield (
             f"{_at(rising)} scratch is worse than with fewer labels: the cumulative improvement takes this step back; "
@@ -261,7 +261,7 @@ def _on_uncertainty(
         yield "The uncertainty of some risks is unknown, so that some calibrated risks have no interval."
     everywhere = max(map(count_lost_draws, calibrated))  # alike in all, for it lies with the controls
     for what, draws, reason in (
-        ("calibrated risks", calibrated, "maximal supervision is no better than the blind guess"),
+        ("calibrated risks", calibrated, "maximal supervision is no better than the constant baseline"),
         ("the relative improvement", relative, "scratch is no worse than maximal supervision in a regime"),
         ("the cumulative improvement", [improved] * (improved is not None), "scratch does not improve over the range"),
     ):

@@ -1,8 +1,8 @@
 """Figures of calibrated learning curves: against the number of labels, against training from scratch, and strips.
 
-The curves are those of the paper's Figures 1 to 3: the blind guess lies at 1 and maximal supervision at 0, an encoder
-that is worth nothing lies on the curve of scratch, on the left, and on the diagonal, on the right. A strip has examples
-of the predictions with each number of labels: a row an image, a column what was predicted of it.
+The curves are those of the paper's Figures 1 to 3: the constant baseline lies at 1 and maximal supervision at 0, an
+encoder that is worth nothing lies on the curve of scratch, on the left, and on the diagonal, on the right. A strip has
+examples of the predictions with each number of labels: a row per image, a column what was predicted of it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
         handles.append(Line2D([], [], color=ink, marker=mark, label=text))
     for text, (ink, line), _ in scratches:
         handles.append(Line2D([], [], color=ink, linestyle=line, marker="o", markerfacecolor="white", label=text))
-    handles.append(Line2D([], [], color="#555555", linestyle=_BLIND_LINE, label="blind guess"))
+    handles.append(Line2D([], [], color="#555555", linestyle=_BLIND_LINE, label="constant baseline"))
     handles.append(Line2D([], [], color="#555555", linestyle=_MAXIMAL_LINE, label="maximal supervision"))
     widest = max(len(str(handle.get_label())) for handle in handles) * 0.048 + 0.5  # inches
     n_columns = max(1, min(3, int(FULL_WIDTH / widest)))
@@ -92,7 +92,7 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
     _draw_against_n(left, curves, scratches)
     _draw_against_scratch(right, curves, scratches)
     left.set_ylabel(
-        f"calibrated {format_metric_name(curves[0].metric)} cR\n[0 maximal, 1 blind guess]\nlower is better"
+        f"calibrated {format_metric_name(curves[0].metric)} cR\n[0 maximal, 1 constant baseline]\nlower is better"
     )
     write_panel_letters([left, right], above=_TITLE_POINTS)
     drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns)
@@ -179,7 +179,7 @@ def _draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], scratch
         aside = 0.011 * span * (place - (len(curves) - 1) / 2)
         _draw_curve(axes, list(x + aside), curve, place, band=False)
     axes.set_xlim(ends[0] - 0.05 * span, ends[1] + 0.05 * span)
-    axes.set(xlabel="cR of scratch [0 maximal, 1 blind guess]\nmore labels to the left")
+    axes.set(xlabel="cR of scratch [0 maximal, 1 constant baseline]\nmore labels to the left")
 
 
 def _limits(curves: Sequence[CalibratedCurve]) -> tuple[float, float]:
@@ -198,12 +198,12 @@ def _limits(curves: Sequence[CalibratedCurve]) -> tuple[float, float]:
 
 
 def _draw_controls(axes: Axes, *, corners: tuple[str, str]) -> None:
-    """Blind guess and maximal supervision, with words in the ``corners`` for the ranges above and below them."""
+    """Constant baseline and maximal supervision, with words in the ``corners`` for the ranges above and below them."""
     axes.axhline(1, color="#555555", linestyle=_BLIND_LINE, linewidth=1)
     axes.axhline(0, color="#555555", linestyle=_MAXIMAL_LINE, linewidth=1.2)
     low, high = axes.get_ylim()
     beyond = (
-        (1, high, "worse than the blind guess", 0.985, "top"),
+        (1, high, "worse than the constant baseline", 0.985, "top"),
         (low, 0, "better than maximal supervision", 0.015, "bottom"),
     )
     for (start, end, text, height, edge), corner in zip(beyond, corners, strict=True):
@@ -266,7 +266,7 @@ def _caption(curves: Sequence[CalibratedCurve]) -> str:
             "scale."
         )
     if any(risk.value > 1 for risk in values):
-        sentences.append("Above 1 the risk is higher than that of the blind guess.")
+        sentences.append("Above 1 the risk is higher than that of the constant baseline.")
     if len({curve.maximal.value for curve in curves}) > 1:
         sentences.append("Each encoder is calibrated by the maximal supervision of its own architecture.")
     if len(curves) > 1:
@@ -350,7 +350,7 @@ def make_prediction_strip(
         valid=np.stack(valid),
         columns=[
             ("truth", np.stack(values)),
-            *(("blind guess", maps) for maps in blind),
+            *(("constant baseline", maps) for maps in blind),
             *((f"{name}\nn = {n:,}", by_n[n]) for n in chosen for name, by_n in trained.items() if n in by_n),
             *(("maximal supervision", maps) for maps in maximal),
         ],
@@ -375,7 +375,7 @@ def make_strip_figure(strip: PredictionStrip, *, name: str = "strip") -> Figure:
 
 
 def draw_strip(strip: PredictionStrip) -> Drawing:
-    """Rows: images; columns: image, truth, blind guess, scratch and encoders by number of labels, and maximal."""
+    """Rows: images; columns: image, truth, constant baseline, scratch and encoders by number of labels, and maximal."""
     truth, scale = strip.columns[0][1], None
     if truth.shape[1] == 1:
         known = truth[:, 0][strip.valid]

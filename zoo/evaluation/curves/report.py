@@ -244,7 +244,7 @@ def learning_curves(
         an encoder for what it does not have, such as spatial features.
     DataError
         If a regime is so small that a class is missing, a class of the test images is not in the training images, or
-        maximal supervision is no better than the blind guess. Finished runs stay in the cache.
+        maximal supervision is no better than the constant baseline. Finished runs stay in the cache.
     Unfinished
         If the runs of a part are done, and those of other parts are not.
     ZooError
@@ -276,7 +276,7 @@ def learning_curves(
             raise QueryError(f"{each.name}: {error}") from error
 
     def require_scale(runs: RunsByKey) -> None:
-        """Refuses to go on once it is known that maximal supervision is no better than the blind guess."""
+        """Refuses to go on once it is known that maximal supervision is no better than the constant baseline."""
         for candidate in controls:
             for metric in _metrics(data, request):
                 blind, maximal = _ends_of_scale(work, candidate, runs, request, metric)
@@ -303,7 +303,7 @@ def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
 def _ends_of_scale(
     work: CurveWorkload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str
 ) -> tuple[float | None, float | None]:
-    """Risks of the blind guess and of maximal supervision, as recorded or as the mean over seeds; None if unknown."""
+    """Risks of the constant baseline and of maximal supervision, recorded or the mean over seeds; None if unknown."""
     blind = runs.get(work.blind(candidate).key)
     jobs = [work.scratch(candidate, work.n_all, seed) for seed in request.seeds]
     maximal = request.maximal
@@ -317,7 +317,7 @@ def _searched_regimes(
 ) -> tuple[int, ...]:
     """Numbers of images, ascending, by scratch with the first seed and the first metric, on rungs of a ladder.
 
-    They reach from the first control that is near the blind guess to the last that is near maximal supervision.
+    They reach from the first control that is near the constant baseline to the last that is near maximal supervision.
     """
     metric, rungs = work.data.task.metrics[0], build_ladder(compute_least_regime(work.data.train), work.n_all)
     pilots = make_scale_jobs(work, controls, request.seeds)

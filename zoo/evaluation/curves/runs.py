@@ -1,7 +1,7 @@
 """The runs of learning curves: which ones a report needs, their cache in a folder, and doing them here or in processes.
 
 Candidates of one architecture that see their images alike share the scratch control; scratch with all labels is maximal
-supervision; and the blind guess depends on no network. The key of a run is a hash of everything that decides its
+supervision; and the constant baseline depends on no network. The key of a run is a hash of everything that decides its
 result: the protocol, the images and their division, the preprocessing, the weights or the architecture, the seed. A
 finished run is one file of that name, so that no run is done twice, and another recipe, other weights or other images
 find no file.
@@ -49,7 +49,7 @@ Train: TypeAlias = Callable[[Encoder, TransferSetup, Training, OnStep | None], T
 _FORMAT = "zoo-curve-run-1"
 _RISK = "risk "  # before the name of a metric
 _FATAL = ("StoreError", "MissingExtra")  # kinds of errors that the other runs would meet too
-_BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number
+_BLIND_BYTES = 1 << 30  # of maps for the constant baseline; fixed, for where there are more it moves the number
 _TOLD_S = 0.2  # between two steps that are told
 
 
@@ -60,7 +60,9 @@ class CurveRun:
     control: Control
     n_requested: int  # labelled images, the validation part included
     n_actual: int
-    seed: int | None  # of subset, validation part, order of the images and random weights; None of the blind guess
+    seed: (
+        int | None
+    )  # of subset, validation part, order of the images and random weights; None of the constant baseline
     risks: Mapping[str, np.ndarray]
     examples: np.ndarray | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -77,14 +79,14 @@ class CurveJob:
     control: Control
     candidate: Candidate  # of a control, the first of those that share it
     n: int  # labelled images
-    seed: int | None  # None of the blind guess
+    seed: int | None  # None of the constant baseline
     n_steps: int  # of the optimizer, at most; 0 where nothing is trained
     key: str  # hash of everything that decides the result
 
     @property
     def label(self) -> str:
         """In words."""
-        who = {"encoder": self.candidate.name, "maximal": "maximal supervision", "blind": "blind guess"}
+        who = {"encoder": self.candidate.name, "maximal": "maximal supervision", "blind": "constant baseline"}
         return who.get(self.control, "scratch") + f", {self.n:,} images, seed {self.seed}" * (self.seed is not None)
 
 
@@ -141,7 +143,7 @@ class CurveWorkload:
 
 
 def make_scale_jobs(work: CurveWorkload, candidates: Sequence[Candidate], seeds: Sequence[int]) -> tuple[CurveJob, ...]:
-    """The blind guess and maximal supervision, by which every other risk is calibrated."""
+    """The constant baseline and maximal supervision, by which every other risk is calibrated."""
     jobs = [work.blind(candidate) for candidate in candidates]
     if work.has_maximal:
         jobs += [work.scratch(candidate, work.n_all, seed) for seed in seeds for candidate in candidates]

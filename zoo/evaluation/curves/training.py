@@ -1,4 +1,4 @@
-"""One run: choosing the learning rate, training a network to its best weights, and testing it; or a blind guess.
+"""One run: choosing the learning rate, training a network to its best weights, and testing it; or a constant baseline.
 
 The optimizer is AdamW; the learning rate rises over the first tenth of the steps and falls by half a cosine. All
 learning rates go the first quarter of the steps, and the one with the lowest validation risk continues from where it
@@ -580,9 +580,10 @@ def _as_examples(predictions: np.ndarray) -> np.ndarray:
     return examples
 
 
-# --- a blind guess ---------------------------------------------------------------------------------------------------
+# --- a constant baseline
+# ---------------------------------------------------------------------------------------------------
 
-_CONSTANTS = {  # the blind guess with the lowest risk by a metric of maps, and its name
+_CONSTANTS = {  # the constant baseline with the lowest risk by a metric of maps, and its name
     "depth_l1_error": (pixelwise_median, "the pixel-wise median"),
     "normals_l1_error": (pixelwise_median, "the pixel-wise median of each component"),
     "normals_angular_error": (pixelwise_direction, "the pixel-wise direction with the least mean angle"),

@@ -195,7 +195,7 @@ def convert_to_tensor(rows: Any, name: str, first: int = 0) -> Tensor:
     if found.dtype not in (torch.float32, torch.float64):
         found = found.to(torch.float32 if found.is_floating_point() else torch.float64)
     if found.ndim != 2:
-        raise DataError(f"{name} has the shape {tuple(found.shape)}, expected (n, dim), one row an image.")
+        raise DataError(f"{name} has the shape {tuple(found.shape)}, expected (n, dim), one row per image.")
     if found.device.type == "cuda":
         return found
     found = found.cpu()  # other devices have no float64

@@ -375,7 +375,7 @@ def _split(marks: Array, firsts: Array, train_share: float, seed: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodingRateReduction:
-    """Coding rates, in nats an image."""
+    """Coding rates, in nats per image."""
 
     value: float  # rate less rate_within; higher is better
     rate: float  # of all features together

@@ -230,7 +230,7 @@ def one_shot_accuracy(
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
-        Features and labels of the images from which one a class is drawn.
+        Features and labels of the images from which one per class is drawn.
     z_val, y_val : arrays, shapes (m, dim) and (m,)
         Validation images of these classes.
     n_draws : int

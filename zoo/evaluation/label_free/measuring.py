@@ -380,13 +380,13 @@ def select_arguments(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, An
     if one.needs == "views":
         if not views:
             raise QueryError(
-                f"{one.title} needs several views of each image, and the file holds one row an image; pass z of shape "
+                f"{one.title} needs several views of each image, and the file holds one row per image; pass z of shape "
                 "(n_images, n_views, dim), ids beside it, or an encoder and images."
             )
         return {"z": arrays["z"]} if arrays.get("ids") is None else {"z": arrays["z"], "ids": arrays["ids"]}
     if one.needs in ("features", "labels") and np.ndim(arrays["z"]) == 3:
         raise QueryError(
-            f"{one.title} needs one row an image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
+            f"{one.title} needs one row per image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
             "them to (n, dim) if that is what is meant."
         )
     return drop_unused_groups(one, {name: arrays[name] for name in (*wanted, "groups") if name in arrays})

@@ -282,7 +282,7 @@ def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> _Pairs
             f"{name} has the shape {found.shape}, expected (n, channels, height, width), or (n, dim) of vectors."
         )
     if len(found) != len(rows):
-        raise DataError(f"{name} has {len(found)} images and {z_name} {len(rows)} rows, expected one row an image.")
+        raise DataError(f"{name} has {len(found)} images and {z_name} {len(rows)} rows, expected one row per image.")
     if found.dtype.kind not in "fiub":
         raise DataError(f"{name} holds {found.dtype}, expected real numbers.")
     if found.dtype.kind == "f" and not np.isfinite(found).all():

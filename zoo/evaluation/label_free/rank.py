@@ -145,7 +145,7 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     Parameters
     ----------
     z : float array, shape (n_images, dim)
-        One row an image, neither centred nor scaled: an array, a tensor, an iterator of batches, or
+        One row per image, neither centred nor scaled: an array, a tensor, an iterator of batches, or
         :func:`.rank.spectrum_of` any of these. The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.

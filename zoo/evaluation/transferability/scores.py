@@ -30,7 +30,7 @@ _HALVES = 1 << 23  # numbers of pairs of classes at a time
 class LogEvidence:
     """The evidence, and how much of the features it uses."""
 
-    value: float  # nats an image
+    value: float  # nats per image
     n: int
     n_classes: int
     effective_dimensions: float  # mean over the classes of the number of directions that the labels determine
@@ -39,7 +39,7 @@ class LogEvidence:
 
 
 def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3) -> LogEvidence:
-    """LogME: log evidence of the labels an image under a linear model on the features, at its best alpha and beta.
+    """LogME: log evidence of the labels per image under a linear model on the features, at its best alpha and beta.
 
     The mean over the classes, each against the rest. With targets y (1 for one class and 0 for the others), weights
     drawn from N(0, 1/alpha) and noise from N(0, 1/beta), y is normal with covariance (1 + X X'/t) / beta, t = alpha /
@@ -75,7 +75,7 @@ def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3)
     Returns
     -------
     LogEvidence
-        ``value`` in nats an image; higher is better. It may be positive, for it is a density. Compare encoders on the
+        ``value`` in nats per image; higher is better. It may be positive, for it is a density. Compare encoders on the
         same images only.
     """
     require_number(least_noise, "least_noise", above=0)
@@ -388,7 +388,7 @@ def _rate(rows: Array, eps: float) -> float:
 class NLeep:
     """NLEEP, and the mixture that it was read off."""
 
-    value: float  # nats an image, at most 0
+    value: float  # nats per image, at most 0
     n_components: int  # Gaussians
     n_directions: int  # principal components
     converged: bool
@@ -444,7 +444,7 @@ def nleep(
     Returns
     -------
     NLeep
-        ``value`` in nats an image, at most 0; higher is better.
+        ``value`` in nats per image, at most 0; higher is better.
     """
     require_number(per_class, "per_class", least=1, whole=True)
     require_number(energy, "energy", above=0, most=1)
