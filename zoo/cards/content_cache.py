@@ -50,6 +50,11 @@ class CachedContent(Mapping[str, Any]):
         first, end = self._places[name]
         return json.loads(self._data[first:end])
 
+    def select(self, names: Iterable[str]) -> dict[str, Any]:
+        """The values of those of these names that there are."""
+        places = {name: self._places[name] for name in names if name in self._places}
+        return {name: json.loads(self._data[first:end]) for name, (first, end) in places.items()}
+
     def __contains__(self, name: object) -> bool:
         return name in self._places
 

@@ -133,12 +133,9 @@ def read_rows_and_errata(
     shipped, own = open_stored_rows()
     unlisted = () if with_unlisted else set(shipped["unlisted"])
     wanted = None if encoders is None else frozenset(encoders)
-    found: list[tuple[int, Row]] = []
-    for encoder in shipped["encoders"]:
-        if encoder in unlisted or (wanted is not None and encoder not in wanted):
-            continue
-        for kind in kinds:
-            found += [(place, Row(encoder, *fields)) for place, *fields in shipped.get(f"{kind} {encoder}", ())]
+    listed = [one for one in shipped["encoders"] if one not in unlisted and (wanted is None or one in wanted)]
+    stored = shipped.select([f"{kind} {one}" for one in listed for kind in kinds])
+    found = [(place, Row(name.partition(" ")[2], *fields)) for name, rows in stored.items() for place, *fields in rows]
     rows = [
         row
         for _, row in sorted(found, key=itemgetter(0))

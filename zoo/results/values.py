@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..cards.schema import Maybe
@@ -65,9 +66,10 @@ def select_newest_protocols(protocols: Iterable[str]) -> set[str]:
     return {name for name in names if split_generation(name)[1] == newest[split_generation(name)[0]]}
 
 
-def get_row_key(row: Row) -> Key:
-    """What no two rows may have in common: everything but value, unit, interval and date."""
-    return (row.encoder, row.metric, row.dataset, row.split, row.n_train, row.seed, row.protocol, row.source)
+get_row_key: Callable[[Row], Key] = attrgetter(
+    "encoder", "metric", "dataset", "split", "n_train", "seed", "protocol", "source"
+)
+"""What no two rows may have in common: everything but value, unit, interval and date."""
 
 
 @dataclass(frozen=True, slots=True)
