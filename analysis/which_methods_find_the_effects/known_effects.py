@@ -324,7 +324,7 @@ class FaredTogether:
 def fared_together(answers: Sequence[Answers], truths: Sequence[Floats], spreads: Sequence[float]) -> FaredTogether:
     """False discoveries and order of one method over its questions.
 
-    ``spreads`` are standard deviations of the changes among encoders (:func:`zoo.analysis.known_effects.positions`).
+    ``spreads`` are standard deviations of the changes among encoders (:func:`positions`).
     """
     value, truth = np.stack([one.value for one in answers]), np.stack(truths)  # (n_questions, n_draws)
     found = np.stack([one.found for one in answers])

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images
-from zoo.datasets.sources import open_any_images, open_dense
+from zoo.datasets.sources import is_table, open_any_images, open_dense
 from zoo.errors import QueryError
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -114,3 +114,10 @@ def test_names_of_any_script_are_kept_and_nothing_is_half_written(scans: Path) -
     before = scans.read_bytes()
     run("data", "scans/scans.csv", "--label-column", "none", "--write", str(scans), code=1)
     assert scans.read_bytes() == before
+
+
+def test_a_file_that_names_a_folder_is_asked_about_tables_at_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "birds/wren").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "birds/wren/0.png")
+    (tmp_path / "birds.toml").write_text('images = "birds"\n')
+    assert not is_table(str(tmp_path / "birds.toml"))  # `zoo predict PROBE --data birds.toml` asks it

@@ -605,7 +605,8 @@ def _spelled_out(text: str) -> str:
 def is_table(text: str) -> bool:
     """Whether a text names images with labels in a table or alike, which has columns; a folder may have one."""
     try:
-        kind = _kind_of(read_data_options(text)[0], KINDS, "")
+        text = read_data_options(text)[0]
+        kind = _kind_of(text, KINDS, "")
     except (UnknownName, QueryError):
         return False
     if kind is not KINDS["FOLDER"]:
