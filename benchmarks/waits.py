@@ -68,7 +68,6 @@ zoo verify
 zoo cache ls
 zoo cache gc --dry-run
 zoo unregister my_pocket --yes
-zoo submit --to shared --source me --dry-run
 zoo doctor --offline
 zoo demo --out demo
 zoo completion bash
@@ -141,7 +140,7 @@ def waited(command: str, folder: Path, environment: dict[str, str], *, piped: bo
 
 
 def _filled(folder: Path) -> None:
-    """A folder of images per class, and a repository of shared results."""
+    """A folder of images per class."""
     import numpy as np
     from PIL import Image
 
@@ -151,9 +150,6 @@ def _filled(folder: Path) -> None:
         for number in range(_N_OF_CLASS):
             pixels = generator.integers(0, 256, (_PX, _PX, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / "folder" / name / f"{number}.png")
-    as_somebody = ["-c", "user.name=A", "-c", "user.email=a@b.c", "-C", folder / "shared"]
-    subprocess.run(["git", "init", "--quiet", folder / "shared"], check=True)
-    subprocess.run(["git", *as_somebody, "commit", "--quiet", "--allow-empty", "--message", "begun"], check=True)
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ FEW_DRAWS = {
     "REPEATS": {"filtered": 1, "few": 1},
     "predictions": partial(predictions, n_resamples=60),
     "explained_variance": partial(explained_variance, n_folds=5),
-    "fitted_trees": _trees_with_few_draws,
+    "fit_trees": _trees_with_few_draws,
 }
 """By name in the modules of studies."""
 
@@ -91,9 +91,9 @@ def rows_of_two_metrics(**options: Any) -> list[Row]:
 
 QUICK = {
     "N_REPEATS_OF_EQ_25": 1,
-    "measured_rows": rows_of_two_metrics,
+    "read_measured_rows": rows_of_two_metrics,
     "explained_variance": _light_variance,
-    "fitted_trees": _light_trees,
+    "fit_trees": _light_trees,
 }
 """More of them, for what depends neither on the settings of trees nor on which metrics there are."""
 

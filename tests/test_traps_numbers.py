@@ -17,12 +17,12 @@ from statsmodels.api import OLS
 from statsmodels.formula import api as smf
 from statsmodels.regression.mixed_linear_model import MixedLM
 
+from analysis.which_objectives_are_usable.differences import estimate_adjusted_differences
 from tests.analysis.test_importance import FEATURES, PARAMETERS
 from tests.traps import Trap, hold
 from zoo.analysis import tree_importance
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import correlate_columns
-from zoo.analysis.groups import estimate_adjusted_differences
 from zoo.analysis.linear import adjust_discovery_rates, fit_ols
 from zoo.analysis.table import build_table
 from zoo.analysis.trees import select_sample, train_trees

@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, Floats, draw_resamples, order
+from zoo.analysis.correlations import HIGH, Floats
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, draw_legend_below, make_figure, write_panel_letters
@@ -65,6 +65,7 @@ from .measured import (
     quality_of,
     seconds_by_score,
 )
+from .selection import draw_resamples, order
 
 READS_TABLE = False
 

@@ -18,14 +18,11 @@ from zoo.analysis.correlations import (
     POINTS,
     TAU,
     Floats,
-    Resamples,
-    average_data_sets,
-    compute_regret,
-    draw_resamples,
     estimate_of,
-    order,
 )
 from zoo.errors import ContentError
+
+from .selection import Resamples, average_data_sets, compute_regret, draw_resamples, order
 
 HERE = Path(__file__).parent
 KEYS = ["data", "labels", "seed", "encoder"]

@@ -25,7 +25,7 @@ from itertools import combinations, pairwise, product
 import pandas as pd
 
 from zoo.analysis.columns import ERRORS, OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, estimate_risks_of_best, select_best_fractions
+from zoo.analysis.groups import PARTS
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
 from zoo.studies.findings import (
@@ -44,6 +44,7 @@ from zoo.studies.findings import (
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import count_rows_used, describe_accuracy, describe_errata, format_with_interval
 
+from .best import estimate_risks_of_best, select_best_fractions
 from .figures import correlations_figure, full_against_few_figure, pairs_figure, settings_figure, tradeoff_figure
 from .tables import (
     ANY_FEATURES,

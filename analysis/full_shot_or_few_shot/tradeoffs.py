@@ -18,10 +18,11 @@ from zoo.analysis.correlations import (
     compute_pair_signs,
     draw_counts,
 )
-from zoo.analysis.groups import count_best
 from zoo.analysis.linear import adjust_discovery_rates
 from zoo.analysis.table import StudyTable, require_columns
 from zoo.errors import QueryError
+
+from .best import count_best
 
 
 def rank_correlations(

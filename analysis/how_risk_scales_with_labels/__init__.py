@@ -26,29 +26,19 @@ from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import COMPONENTS, ERRORS, Estimate
 from zoo.analysis.scaling_law import (
-    COMPONENT_LAW,
     FEWEST_ENCODERS,
-    FLAT,
-    FULL_SHOT_LAW,
-    LAWS,
     METHOD,
     N_FULL_SHOT,
-    SPLITS,
-    STANDARD_LAWS,
     ScalingLaw,
-    Score,
     arrange_as_printed,
-    compare_laws,
     compute_r2,
     compute_residuals,
-    count_parameters,
     estimate_r2,
     fit_scaling_law,
     law_rows,
     predict,
     predict_leaving_encoder_out,
     reduce_to_full_shot,
-    select_comparable_rows,
 )
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
@@ -80,6 +70,9 @@ from zoo.studies.findings import (
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import read_printed
+
+from .held_out import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score, compare_laws, select_comparable_rows
+from .standard_laws import FLAT, STANDARD_LAWS, count_parameters
 
 COMPLETE, EVERY, OLDER = "all components known", "every encoder", "without OpenCLIP"
 ADDED_LATER = "openclip_"  # how the ids begin of encoders that the printed numbers were made without

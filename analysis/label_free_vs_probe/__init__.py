@@ -27,20 +27,7 @@ from functools import cache, partial
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, Resampling
-from zoo.analysis.label_free import (
-    DIMENSION,
-    PUBLISHED,
-    RESNETS,
-    MeasuredPopulations,
-    MetricPopulation,
-    build_measured_populations,
-    compute_clid,
-    get_metric_title,
-    load_published_population,
-    needs_labels,
-    read_measured_rows,
-    select_resnet50s,
-)
+from zoo.analysis.label_free import get_metric_title, needs_labels, read_measured_rows
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.results.paper_tables import PAPERS, PrintedNumber, read_clid_checkpoints, read_printed_label_free
@@ -70,6 +57,17 @@ from .agreement import (
     joint_correlations,
     predictions,
     setting_correlations,
+)
+from .populations import (
+    DIMENSION,
+    PUBLISHED,
+    RESNETS,
+    MeasuredPopulations,
+    MetricPopulation,
+    build_measured_populations,
+    compute_clid,
+    load_published_population,
+    select_resnet50s,
 )
 from .tables import file_key, grid_figure, label_free_figures, printed_regrets, printed_text, text_of
 

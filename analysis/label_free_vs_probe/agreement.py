@@ -23,12 +23,13 @@ from zoo.analysis.correlations import (
     draw_counts,
     is_constant,
 )
-from zoo.analysis.label_free import MetricPopulation, find_hyperparameter_groups
 from zoo.analysis.linear import adjust_discovery_rates
 from zoo.analysis.table import FEWEST
 from zoo.errors import QueryError
 from zoo.evaluation.label_free.catalogue import compute_joint_rank
 from zoo.optional import require_extra
+
+from .populations import MetricPopulation, find_hyperparameter_groups
 
 with require_extra("study", needed_for="A correlation of metrics with accuracy"):
     import numpy as np

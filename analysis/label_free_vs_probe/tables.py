@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.label_free import TOLD, MetricPopulation, get_direction, get_metric_title, get_metric_unit
+from zoo.analysis.label_free import get_direction, get_metric_title
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
     COLOURS,
@@ -45,6 +45,7 @@ from .agreement import (
     Predictions,
     Selection,
 )
+from .populations import TOLD, MetricPopulation, get_metric_unit
 
 _TARGETS = ("imagenet-1k", "ood-average")  # of the printed numbers that are shown
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}

@@ -22,7 +22,7 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
-from zoo.analysis.groups import compare_group_means, estimate_adjusted_differences, estimate_group_means
+from zoo.analysis.groups import estimate_group_means
 from zoo.analysis.importance import Importance, average_by_value
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
@@ -50,6 +50,8 @@ from zoo.studies.trees import (
     get_tree_settings,
     tune_trees,
 )
+
+from .differences import compare_group_means, estimate_adjusted_differences
 
 OPTIONS = ("tune", "n_trials", "n_workers")
 ENCODER = ("year", "family", "n_parameters", "z_dim", "epochs")

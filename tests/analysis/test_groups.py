@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zoo.analysis.groups import compare_group_means, estimate_adjusted_differences, estimate_group_means
+from analysis.which_objectives_are_usable.differences import compare_group_means, estimate_adjusted_differences
+from zoo.analysis.groups import estimate_group_means
 from zoo.analysis.table import build_table
 
 WORSE = {"clustering": 4.0, "contrastive": 6.0, "generative": 15.0}  # planted means of usability

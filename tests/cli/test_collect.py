@@ -1,4 +1,4 @@
-"""``zoo results merge`` and ``zoo submit``: what they print, their JSON and exit codes."""
+"""``zoo results merge``: what it prints, its JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.cli_runner import document, run
-from tests.results.test_merging import BASE, FULL, TOLD, rows_in
+from tests.results.test_merging import BASE, FULL, rows_in
 from tests.results.test_merging import home as home
-from tests.results.test_submitting import git
-from tests.results.test_submitting import repository as repository
-from zoo.results.recording import record
 
 
 def test_merge_counts_what_it_did_and_sets_contradictions_aside(tmp_path: Path, home: Path) -> None:
@@ -35,26 +32,3 @@ def test_merge_into_a_folder_leaves_the_results_alone(tmp_path: Path, home: Path
     assert not home.exists()
     (tmp_path / "empty").mkdir()
     assert "There are no results files in" in run("results", "merge", str(tmp_path / "empty"), code=1).stderr
-
-
-def test_submit_tells_the_branch_and_what_comes_next(repository: Path, home: Path) -> None:
-    record({replace(BASE, source="own"): TOLD | {"settings": None}})
-    wrong = run("submit", "--to", str(repository), "--source", "Ann", code=1)
-    assert "would not pass 'zoo results check'" in wrong.stderr
-    record({replace(BASE, protocol="of somebody", source="own"): TOLD})
-    (home / "results" / "measured" / "dino_vitS16.csv").write_text(
-        "".join(
-            line
-            for line in (home / "results" / "measured" / "dino_vitS16.csv").read_text().splitlines(keepends=True)
-            if "zoo-logistic-2" not in line
-        )
-    )
-    arguments = ("submit", "--to", str(repository), "--source", "Ann", "dino_*")
-    assert document(*arguments, "--dry-run")["commit"] is None
-    said = run(*arguments)
-    branch = git(repository, "branch", "--list", "contribution/*").strip()
-    assert f"1 row of dino_vitS16 by Ann are on the branch {branch}" in said.stderr
-    assert f"git -C {repository} push origin {branch}" in said.stderr
-    assert "There is a branch" not in said.stderr
-    again = document("submit", "--to", str(repository), "--source", "Ann", "--branch", "second")
-    assert (again["rows"], again["branch"], len(again["files"])) == (1, "second", 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from analysis.full_shot_or_few_shot.best import estimate_risks_of_best, select_best_fraction, select_best_fractions
 from tests.each import for_each
 from tests.shipped import shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import estimate_risks_of_best, select_best_fraction, select_best_fractions
 from zoo.analysis.table import StudyTable, build_table
 from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from analysis.label_free_vs_probe.agreement import predictions, setting_correlations
-from tests.evaluation.label_free.test_measured import POCKET, errors, metric
+from analysis.label_free_vs_probe.populations import build_measured_populations
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
-from zoo.analysis.label_free import build_measured_populations
+from tests.studies.test_label_free_populations import POCKET, errors, metric
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import use_style

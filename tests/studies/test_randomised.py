@@ -40,7 +40,7 @@ def found_in(population: RandomisedPopulation, *, alpha: float = 0.3, table: Any
     rows = planted_law_rows(population, alpha=alpha)
     study = with_few_draws(
         STUDY,
-        randomised_population=lambda: population,
+        load_randomised_population=lambda: population,
         randomised_law_rows=lambda _: (rows, N_MEASURED),
         label_free_values=metrics_of,
         **changes,

@@ -96,7 +96,6 @@ VERBS = {
     "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
-    "submit": Verb("sharing", "Prepare your rows for a shared results repository."),
     "site": Verb("site", "Write a static site of everything the zoo knows."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),

@@ -1,33 +1,17 @@
-"""``zoo results merge`` and ``check``, ``zoo submit``: rows of results that are shared between people and machines."""
+"""``zoo results merge`` and ``check``: rows of results that are shared between people and machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import load_catalogue
-from ..errors import QueryError, format_count
-from .facts import match_encoder_ids
-from .measure_options import FEATURE_OPTIONS, RUN_OPTIONS
-from .options import add_options, complete_encoder_names, dry_run_option, make_seed_option, reject_unused_options
-from .output import (
-    NothingFound,
-    add_json_option,
-    format_list,
-    log_progress,
-    print_command,
-    print_json,
-    print_notes,
-    print_table,
-)
+from ..errors import format_count
+from .options import dry_run_option
+from .output import NothingFound, add_json_option, format_list, print_json, print_notes, print_table
 
-if TYPE_CHECKING:
-    from ..evaluation.recomputing import RecomputedRow
-
-_LISTED = 20  # contradictions, problems or numbers; --json has all
+_LISTED = 20  # contradictions or problems; --json has all
 
 _MERGE_EXAMPLES = """\b
 Examples:
@@ -112,200 +96,45 @@ def _print_wrong(sentences: Sequence[str]) -> None:
 _CHECK_EXAMPLES = """\b
 Examples:
   zoo results check results
-  zoo results check . --base ../as-it-was --recompute 5 --seed 1
-  zoo results check results --recompute 20 --images birds=./birds --json
+  zoo results check . --base ../as-it-was --json
 """
 
 
 @click.command("check", epilog=_CHECK_EXAMPLES)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option(
-    "--recompute",
-    "sample",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Measure N rows, drawn at random, again from weights and images.",
-)
-@click.option(
     "--base",
     metavar="PATH",
     multiple=True,
-    help="The rows as they were before: none may be gone or changed, and only new ones are measured again. Repeatable.",
+    help="The rows as they were before: none may be gone or changed. Repeatable.",
 )
-@make_seed_option("Of that draw.")
-@click.option(
-    "--images",
-    metavar="NAME=IMAGES",
-    multiple=True,
-    help="Where the images of a data set are; digits, shapes and fashion-mnist are found. Repeatable.",
-)
-@(lambda command: add_options(command, RUN_OPTIONS))
 @add_json_option
-def results_check_command(
-    paths: tuple[str, ...],
-    base: tuple[str, ...],
-    sample: int | None,
-    seed: int,
-    images: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Check rows and their provenance, and measure some again.
+def results_check_command(paths: tuple[str, ...], base: tuple[str, ...], as_json: bool) -> None:
+    """Check rows and their provenance.
 
     PATH is a results file, or a folder of them at any depth, here or at an address. Checked are words, numbers and
-    provenance of every row, duplicates and contradictions, and that the settings are those of its protocol. With
-    --recompute a sample is measured again from weights and images. Exit code 1 if anything is wrong or comes out
-    differently, or if nothing could be measured again.
+    provenance of every row, duplicates and contradictions, and that the settings are those of its protocol. Exit code
+    1 if anything is wrong.
     """
-    from ..evaluation.recomputing import count_skipped_rows, find_protocol_problem, recompute
+    from ..evaluation.recorded_protocols import find_protocol_problem
     from ..results.merging import check
 
-    if sample is None:
-        reject_unused_options(
-            ("seed", "images", "batch_size", "n_workers", "device"), "without --recompute nothing is measured"
-        )
-    sources: dict[str, str] = {}
-    for text in images:
-        name, sign, source = text.partition("=")
-        if not sign or not name or not source or name in sources:
-            raise QueryError(f"Got --images {text!r}, expected NAME=IMAGES, each name once.")
-        sources[name] = source
     checked = check(paths, base=base, protocol=find_protocol_problem)
     if not checked.files and not as_json:
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
-    done: list[RecomputedRow] = []
-    if sample is not None and checked.fresh:
-        from ..features.work_items import FeaturisingOptions
-
-        how = FeaturisingOptions(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
-        done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=log_progress)
-    measured = [one for one in done if one.state != "passed over"]
-    others = [one for one in measured if one.state == "other"]
     if as_json:
-        passed = [{"reason": reason, "rows": n} for reason, n in count_skipped_rows(done).items()]
-        print_json(checked.as_dict() | {"recomputed": [one.as_dict() for one in measured], "passed_over": passed})
+        print_json(checked.as_dict())
     else:
         _print_wrong([problem.sentence for problem in checked.problems])
-        if measured:
-            rows = []
-            for one in measured:
-                row, now = one.found.row, "" if one.row is None else one.row.value
-                what = f"{row.metric} of {row.encoder} on {row.dataset}, {row.split}"
-                rows.append([what, row.protocol, row.value, now, one.state])
-            print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
         new = f", {len(checked.fresh):,} of them new" if len(checked.fresh) < len(checked.found) else ""
+        rows = format_count(len(checked.found), "row")
         files = format_count(len(checked.files), "file")
-        rows_checked, n_problems = (
-            format_count(len(checked.found), "row"),
-            format_count(len(checked.problems), "problem"),
-        )
-        notes = [f"{rows_checked} of {files}{new} checked, {n_problems}"]
-        notes += [f"{one.found.place}: {one.reason}" for one in others]
-        notes += [
-            f"not measured again, {format_count(n, 'row')}: {reason}" for reason, n in count_skipped_rows(done).items()
-        ]
+        notes = [f"{rows} of {files}{new} checked, {format_count(len(checked.problems), 'problem')}"]
         notes += [
             f"not checked, the protocol is unknown to this version: {format_count(n, 'row')} by {name}"
             for name, n in checked.unknown_protocols.items()
         ]
         print_notes(notes)
-    problems = []
     if checked.problems:
         found = format_count(len(checked.problems), "problem was", "problems were")
-        problems.append(f"{found} found in {format_count(len(checked.found), 'row')}.")
-    if others:
-        problems.append(f"{len(others)} of {len(measured)} rows came out otherwise.")
-    if sample is not None and checked.fresh and not measured:
-        problems.append("No row could be measured again.")
-    if problems:
-        raise click.ClickException(" ".join(problems))
-
-
-# --- submit ----------------------------------------------------------------------------------------------------------
-
-_SUBMIT_EXAMPLES = """\b
-Examples:
-  zoo submit --to ../shared-results --source 'A. Person' --dry-run
-  zoo submit --to ../shared-results --source 'A. Person' 'pocket_*'
-"""
-
-
-@click.command("submit", epilog=_SUBMIT_EXAMPLES)
-@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=complete_encoder_names)
-@click.option(
-    "--to",
-    "repository",
-    metavar="REPOSITORY",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of a clean clone of a shared results repository.",
-)
-@click.option("--source", metavar="WHO", help="Who measured, in place of 'own' and 'measured' in your rows.")
-@click.option("--branch", metavar="BRANCH", help="Its name.  [default: contribution/WHO-HASH]")
-@click.option("--skip-bare", is_flag=True, help="Leave out rows without provenance, in place of refusing them.")
-@dry_run_option
-@add_json_option
-def submit_command(
-    names: tuple[str, ...],
-    repository: Path,
-    source: str | None,
-    branch: str | None,
-    skip_bare: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Prepare your rows for a shared results repository.
-
-    What you have measured and the repository does not have becomes one commit on a new branch of your clone: rows with
-    provenance, cards of encoders that the zoo does not ship, the checks they passed, and a page with each number beside
-    the best one known. NAMES are ids of encoders or globs; without any, all that you have measured. Nothing is pushed.
-    """
-    from ..evaluation.recomputing import find_protocol_problem
-    from ..results.submitting import submit
-
-    done = submit(
-        repository,
-        encoders=set(match_encoder_ids(names, load_catalogue())) if names else None,
-        source=source,
-        branch=branch,
-        skip_bare=skip_bare,
-        protocol=find_protocol_problem,
-        dry_run=dry_run,
-    )
-    if as_json:
-        print_json(
-            {
-                "repository": str(done.repository),
-                "branch": done.branch,
-                "commit": done.commit,
-                "folder": done.folder,
-                "files": list(done.files),
-                "source": done.source,
-                "rows": done.n_rows,
-                "known": done.n_known,
-                "bare": done.n_bare,
-                "encoders": list(done.encoders),
-                "cards": list(done.cards),
-                "numbers": list(done.numbers),
-            }
-        )
-        return
-    rows = []
-    for one in done.numbers[:_LISTED]:
-        best = one["best"]
-        known = "" if best is None else f"{best['value']:.4g} ({best['encoder']})"
-        place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
-        what = [one[name] for name in ("encoder", "metric", "dataset", "split")]
-        rows.append([*what, f"{one['value']:.4g}", known, place])
-    print_table(["encoder", "metric", "data set", "split", "value", "best known", "place"], rows, right=[4])
-    left = len(done.numbers) - _LISTED
-    would = "would be" if done.commit is None else "are"
-    of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
-    notes = [f"{format_count(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
-    notes += [f"{format_count(done.n_bare, 'row')} without provenance left out"] * bool(done.n_bare)
-    notes += [f"{format_count(done.n_known, 'row is', 'rows are')} there already"] * bool(done.n_known)
-    notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)
-    print_notes(notes + [f"and {format_count(left, 'more number')}"] * (left > 0))
-    if done.commit is not None:
-        print_command("look at it", f"git -C {done.repository} show --stat {done.branch}")
-        print_command("offer it", f"git -C {done.repository} push origin {done.branch}")
+        raise click.ClickException(f"{found} found in {format_count(len(checked.found), 'row')}.")

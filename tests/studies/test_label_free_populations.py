@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.analysis.label_free import add_clid, build_measured_populations, compute_clid, read_measured_rows
+from analysis.label_free_vs_probe.populations import add_clid, build_measured_populations, compute_clid
+from zoo.analysis.label_free import read_measured_rows
 from zoo.cards.catalogue import load_catalogue
 from zoo.results.values import Row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli_runner import document, run
+from scripts.recompute_sample import count_skipped_rows, main, recompute
+from tests.cli_runner import run
 from zoo.datasets import open_images
 from zoo.errors import QueryError
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data, make_evaluation_rows
 from zoo.evaluation.label_free.measuring import compute_metric_inputs, make_metric_rows, measure
-from zoo.evaluation.recomputing import count_skipped_rows, find_protocol_problem, recompute
+from zoo.evaluation.recorded_protocols import find_protocol_problem
 from zoo.files import get_content_folder
 from zoo.results.merging import check
 from zoo.results.recording import record
@@ -72,16 +74,18 @@ def test_every_row_of_a_right_submission_is_checked_and_comes_out_the_same(submi
     assert [(one.state, one.reason) for one in done] == [("same", "")] * 5
 
 
-def test_a_number_that_was_changed_comes_out_otherwise(submitted: Path, tampered: Tamper) -> None:
+def test_a_number_that_was_changed_comes_out_otherwise(
+    submitted: Path, tampered: Tamper, capsys: pytest.CaptureFixture[str]
+) -> None:
     row = next(one.row for one in check([submitted / "results"]).found if one.row.metric == "uniformity")
     folder = tampered(row.value, str(float(row.value) * 1.001))
     table = folder / f"{ENCODER}.csv"
     lines = table.read_text().splitlines(keepends=True)
     table.write_text(lines[0] + "".join(line for line in lines if "uniformity" in line))
     source = f"stripes={submitted}/stripes.npz"
-    report = document("results", "check", str(folder), "--recompute", "6", "--images", source, code=1)
-    assert report["problems"] == []
-    (one,) = report["recomputed"]
+    with pytest.raises(SystemExit, match="1 of 1 rows came out otherwise"):
+        main([str(folder), "--sample", "6", "--images", source, "--json"])
+    (one,) = json.loads(capsys.readouterr().out)["recomputed"]
     assert (one["state"], float(one["now"]["value"])) == ("other", pytest.approx(float(row.value)))
     assert one["reason"].startswith(
         "uniformity of pocket_init_rn on stripes, train, seed 0, by zoo-label-free-1: recorded"
@@ -149,14 +153,21 @@ def test_the_shipped_rows_pass_every_check_of_protocols() -> None:
     assert (done.state, done.reason) == ("passed over", "Rows of 'usability' are not measured again.")
 
 
+def test_the_check_says_what_it_checked(submitted: Path) -> None:
+    assert "5 rows of 1 file checked, 0 problems" in run("results", "check", str(submitted / "results")).stderr
+
+
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "words"),
     [
-        (("--images", "stripes"), 2, "--images"),
-        (("--recompute", "1", "--images", "stripes"), 2, "expected NAME=IMAGES, each name once"),
-        (("--recompute", "1"), 1, "No row could be measured again."),
-        ((), 0, "5 rows of 1 file checked, 0 problems"),
+        (("--images", "stripes"), "expected NAME=IMAGES, each name once"),
+        (("--images", "birds=digits"), "There are no rows of the data set 'birds'"),
+        (("--sample", "1"), "No row could be measured again."),
     ],
 )
-def test_the_command_says_what_it_checked(submitted: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
-    assert words in run("results", "check", str(submitted / "results"), *arguments, code=code).stderr
+def test_what_cannot_be_measured_again_is_a_sentence(
+    submitted: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(submitted / "results"), *arguments])
+    assert words in f"{ended.value} {capsys.readouterr().err}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scripts.submit_results import Submission, main, submit
 from tests.results.test_merging import BASE, FULL, OTHER, TOLD
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.writing import format_card_file
@@ -17,7 +19,6 @@ from zoo.errors import QueryError, ResultsError, StoreError
 from zoo.results.merging import merge
 from zoo.results.recording import find_provenance, record
 from zoo.results.rows import measurements
-from zoo.results.submitting import Submission, submit
 
 OWN = replace(BASE, source="own")
 
@@ -184,3 +185,25 @@ def test_what_cannot_be_submitted_is_refused(tmp_path: Path, repository: Path) -
     refused("no clone of a git repository with a commit", tmp_path / "plain")
     (repository / "README.md").write_text("# Changed")
     refused("has 1 changes that are not committed, such as 'README.md'")
+
+
+def test_the_script_tells_the_branch_and_what_comes_next(
+    repository: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--to", str(repository), "--source", "Ann"]
+    record({replace(OTHER, source="own"): TOLD | {"settings": None}})
+    with pytest.raises(SystemExit, match="would not pass 'zoo results check'"):
+        main(arguments)
+    shutil.rmtree(home / "results")
+    record({replace(BASE, protocol="of somebody", source="own"): TOLD})
+    capsys.readouterr()
+    main([*arguments, "dino_*", "--dry-run", "--json"])
+    assert json.loads(capsys.readouterr().out)["commit"] is None
+    main([*arguments, "dino_*"])
+    said = capsys.readouterr().err
+    branch = git(repository, "branch", "--list", "contribution/*").strip()
+    assert f"1 row of dino_vitS16 by Ann are on the branch {branch}" in said
+    assert f"git -C {repository} push origin {branch}" in said
+    main([*arguments, "--branch", "second", "--json"])
+    again = json.loads(capsys.readouterr().out)
+    assert (again["rows"], again["branch"], len(again["files"])) == (1, "second", 4)

@@ -6,20 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.each import for_each
-from tests.law_population import population
-from tests.shipped import shipped_table
-from zoo.analysis.scaling_law import (
+from analysis.how_risk_scales_with_labels.held_out import (
     COMPONENT_LAW,
-    STANDARD_LAWS,
     Score,
     compare_laws,
     draw_held_out_rows,
-    fit_standard_law,
-    law_rows,
-    predict_standard,
     select_comparable_rows,
 )
+from analysis.how_risk_scales_with_labels.standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
+from tests.each import for_each
+from tests.law_population import population
+from tests.shipped import shipped_table
+from zoo.analysis.scaling_law import law_rows
 from zoo.analysis.table import build_table
 
 ROWS = select_comparable_rows(law_rows(shipped_table()))

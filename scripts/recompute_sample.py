@@ -1,4 +1,10 @@
-"""Measures rows of results again, from the weights and the images, and compares.
+"""Measures a sample of recorded rows again, from the weights and the images, and compares.
+
+python scripts/recompute_sample.py results --sample 20 --images birds=./birds
+python scripts/recompute_sample.py submitted --base before --sample 5 --seed 1 --json
+
+Each PATH is a results file, or a folder of them at any depth, as ``zoo results check`` takes it; with --base only rows
+that are new since then are drawn. Exit code 1 if a row comes out differently, or if none could be measured again.
 
 Errors of linear probes and nearest neighbours, and metrics of features of one data set, are measured again where the
 weights can be had and the images (known by their fingerprint) are here; other rows are passed over with the reason.
@@ -7,7 +13,9 @@ Numbers are the same by the rules of :mod:`zoo.results.recording`.
 
 from __future__ import annotations
 
+import argparse
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,25 +23,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..datasets import ImageData, open_images
-from ..errors import QueryError, ZooError
-from ..results.merging import LocatedRow
-from ..results.recording import compare_recorded, get_image_fingerprints
-from ..results.rows import convert_measurement, convert_row
-from ..results.values import Row, get_row_key
-from ..results.vocabulary import FEATURE_METRICS
-from .label_free.catalogue import OPTIONS
-from .label_free.catalogue import PROTOCOLS as METRIC_PROTOCOLS
-from .protocols import PROTOCOLS, restore_protocol
+from zoo.cli.output import log_progress, print_json, print_notes, print_table
+from zoo.datasets import ImageData, open_images
+from zoo.errors import QueryError, ZooError, format_count
+from zoo.evaluation.protocols import restore_protocol
+from zoo.evaluation.recorded_protocols import find_protocol_problem
+from zoo.results.merging import LocatedRow, check
+from zoo.results.recording import compare_recorded, get_image_fingerprints
+from zoo.results.rows import convert_measurement, convert_row
+from zoo.results.values import Row, get_row_key
+from zoo.results.vocabulary import FEATURE_METRICS
 
 if TYPE_CHECKING:
-    from ..features import Features
-    from ..features.work_items import FeaturisingOptions
+    from zoo.features import Features
+    from zoo.features.work_items import FeaturisingOptions
 
 State = Literal["same", "other", "passed over"]
 Tell = Callable[[str], None]
 _PROBES = ("linear_probe_error", "knn_error")
-_CURVES = "zoo-curve-"
 BUILT_IN = ("digits", "shapes", "fashion-mnist")
 """Image sets that need no path, and are looked at for rows of their name."""
 
@@ -60,47 +67,6 @@ class _SkippedError(Exception):
 
 class _MismatchError(Exception):
     """What was recorded of a row is not what is found here; the text says in what."""
-
-
-def find_protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
-    """What is wrong with the settings that a row was measured by; "" if nothing is, None if nobody here can tell.
-
-    They must be those that the name of its protocol stands for, down to the digest.
-    """
-    base, settings = row.protocol.partition(" (")[0], provenance.get("settings")
-    told = settings if isinstance(settings, Mapping) else {}
-    if base in PROTOCOLS:
-        try:
-            name = restore_protocol(told).name
-        except QueryError as error:
-            return str(error)
-        return "" if name == row.protocol else f"The protocol is {row.protocol!r}, and its settings are of {name!r}."
-    if base in METRIC_PROTOCOLS.values():
-        return _problem_of_metric(row, base, told)
-    if base.startswith(_CURVES):
-        from .curves.recipe import TASKS, hash_recipe
-
-        report = provenance.get("report")
-        task = TASKS.get(report.get("task", "")) if isinstance(report, Mapping) else None
-        wanted = None if task is None else hash_recipe(task)
-        if wanted is not None and told.get("digest") == wanted:
-            return ""
-        return f"The settings of {row.protocol!r} have the digest {told.get('digest')!r}, expected {wanted!r}."
-    return None
-
-
-def _problem_of_metric(row: Row, base: str, told: Mapping[str, Any]) -> str:
-    usual = OPTIONS.get(row.metric)
-    options = told.get("options")
-    if usual is None or told.get("name") != base or not isinstance(options, Mapping):
-        return f"The settings of {row.metric!r} are of {told.get('name')!r}, expected {base!r} with its options."
-    unknown = sorted(options.keys() - usual.keys())
-    if unknown:
-        return f"{row.metric!r} was measured with the option {unknown[0]!r}, expected {', '.join(usual) or 'none'}."
-    silent = [name for name, value in options.items() if value != usual[name] and f"{name}=" not in row.protocol]
-    if silent:
-        return f"The protocol {row.protocol!r} does not name the option {silent[0]!r}, expected every changed one."
-    return ""
 
 
 def recompute(
@@ -258,12 +224,12 @@ class _RowRecomputer:
         return self._data[source]
 
     def _featurising(self, precision: str) -> FeaturisingOptions:
-        from ..features.work_items import FeaturisingOptions
+        from zoo.features.work_items import FeaturisingOptions
 
         return replace(self.how or FeaturisingOptions(), precision=precision)
 
     def _features(self, one: LocatedRow, data: ImageData, precision: str) -> dict[str, Features]:
-        from .evaluating import featurise_data
+        from zoo.evaluation.evaluating import featurise_data
 
         try:
             return featurise_data(one.row.encoder, data, root=self.root, how=self._featurising(precision))
@@ -273,8 +239,8 @@ class _RowRecomputer:
 
     def _error(self, one: LocatedRow, data: ImageData, precision: str) -> Row:
         """The error of a probe, measured again."""
-        from .evaluating import build_probe_maker
-        from .measuring import compute_mean_error, measure
+        from zoo.evaluation.evaluating import build_probe_maker
+        from zoo.evaluation.measuring import compute_mean_error, measure
 
         row = one.row
         if data.train.tags or data.train.groups is not None:
@@ -299,7 +265,7 @@ class _RowRecomputer:
 
     def _metric(self, one: LocatedRow, data: ImageData, precision: str) -> Row:
         """A metric of features, measured again."""
-        from .label_free.measuring import compute_metric_inputs, make_metric_rows, measure
+        from zoo.evaluation.label_free.measuring import compute_metric_inputs, make_metric_rows, measure
 
         row, needs = one.row, FEATURE_METRICS[one.row.metric].needs
         settings = (one.provenance or {})["settings"]
@@ -337,7 +303,7 @@ class _RowRecomputer:
 
 
 def _label_setting(row: Row) -> Any:
-    from .measuring import label_setting
+    from zoo.evaluation.measuring import label_setting
 
     if row.split == "train -> val":
         return label_setting("full")
@@ -360,3 +326,65 @@ def _require_same(one: LocatedRow, weights: str, preprocess: str, code: str) -> 
             raise _MismatchError(f"Its {what} have the hash {str(then)[:12]}, and those here {now[:12]}.")
     if code.rpartition(" ")[2] != str(provenance.get("code_version")).rpartition(" ")[2]:
         raise _SkippedError(f"It was measured by {provenance.get('code_version')}, and this is {code}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw rows, measure them again and print both numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument(
+        "--sample", type=int, default=5, metavar="N", help="rows that are measured again; 5 unless given"
+    )
+    parser.add_argument("--base", action="append", default=[], metavar="PATH", help="the rows as they were before")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument(
+        "--images",
+        action="append",
+        default=[],
+        metavar="NAME=IMAGES",
+        help="where the images of a data set are; digits, shapes and fashion-mnist are found",
+    )
+    parser.add_argument("--batch-size", type=int, default=64, help="images per forward pass")
+    parser.add_argument("--workers", type=int, default=0, help="processes that decode")
+    parser.add_argument("--device", help="where to compute; a GPU if there is one, unless given")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args(arguments)
+    images = dict(text.partition("=")[::2] for text in options.images)
+    if len(images) < len(options.images) or not all(name and source for name, source in images.items()):
+        parser.error(f"got --images {' '.join(options.images)}, expected NAME=IMAGES, each name once")
+    from zoo.features.work_items import FeaturisingOptions
+
+    how = FeaturisingOptions(batch_size=options.batch_size, n_workers=options.workers, device=options.device)
+    try:
+        fresh = check(options.paths, base=options.base).fresh
+        done = recompute(fresh, sample=options.sample, seed=options.seed, images=images, how=how, tell=log_progress)
+    except ZooError as error:
+        sys.exit(f"Error: {error}")
+    measured = [one for one in done if one.state != "passed over"]
+    others = [one for one in measured if one.state == "other"]
+    if options.json:
+        passed = [{"reason": reason, "rows": n} for reason, n in count_skipped_rows(done).items()]
+        print_json({"recomputed": [one.as_dict() for one in measured], "passed_over": passed})
+    else:
+        _print_numbers(measured)
+        notes = [f"{one.found.place}: {one.reason}" for one in others]
+        skipped = count_skipped_rows(done).items()
+        print_notes(notes + [f"not measured again, {format_count(n, 'row')}: {reason}" for reason, n in skipped])
+    if others:
+        sys.exit(f"Error: {len(others)} of {len(measured)} rows came out otherwise.")
+    if fresh and not measured:
+        sys.exit("Error: No row could be measured again.")
+
+
+def _print_numbers(measured: Sequence[RecomputedRow]) -> None:
+    rows = []
+    for one in measured:
+        row, now = one.found.row, "" if one.row is None else one.row.value
+        what = f"{row.metric} of {row.encoder} on {row.dataset}, {row.split}"
+        rows.append([what, row.protocol, row.value, now, one.state])
+    if rows:
+        print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
+
+
+if __name__ == "__main__":
+    main()

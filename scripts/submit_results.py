@@ -1,5 +1,10 @@
 """Prepares a contribution to a shared results repository: a branch of a clone, with rows, cards and what was checked.
 
+python scripts/submit_results.py --to ../shared-results --source 'A. Person' --dry-run
+python scripts/submit_results.py --to ../shared-results --source 'A. Person' 'pocket_*'
+
+NAMES are ids of encoders or globs; without any, all that was measured is contributed.
+
 A shared repository is a git repository whose content has the form of a zoo home: rows and their provenance in
 ``results/measured/``, cards of encoders that the zoo does not ship in ``metadata/``. A contribution adds to both, and
 has a folder of its own in ``contributions/``: ``README.md`` for readers, with each number beside the best one known,
@@ -9,10 +14,12 @@ as it is. Nothing is pushed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -21,20 +28,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..cards.catalogue import load_catalogue
-from ..cards.representations import get_base_id
-from ..cards.writing import format_card_file
-from ..errors import QueryError, ResultsError, StoreError, format_count
-from ..files import get_user_folder, use_shipped_only
-from ..version import __version__
-from .merging import CHECKS, LocatedRow, ProtocolCheck, build_row_set, check, check_provenance, collect
-from .recording import record
-from .rows import average_over_seeds, measurements
-from .values import SeedMean
-from .vocabulary import METRICS
+from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import get_base_id
+from zoo.cards.writing import format_card_file
+from zoo.cli.facts import match_encoder_ids
+from zoo.cli.output import print_command, print_json, print_notes, print_table
+from zoo.errors import QueryError, ResultsError, StoreError, ZooError, format_count
+from zoo.evaluation.recorded_protocols import find_protocol_problem
+from zoo.files import get_user_folder, use_shipped_only
+from zoo.results.merging import CHECKS, LocatedRow, ProtocolCheck, build_row_set, check, check_provenance, collect
+from zoo.results.recording import record
+from zoo.results.rows import average_over_seeds, measurements
+from zoo.results.values import SeedMean
+from zoo.results.vocabulary import METRICS
+from zoo.version import __version__
 
 FORMAT = "zoo-contribution-1"
 NOBODY = ("own", "measured")  # sources of those who did not say who they are
+_LISTED = 20  # numbers; --json has all
 _ROWS = Path("results", "measured")
 _CARDS = Path("metadata", "contributed")
 _COMMENT = "Contributed with rows of this encoder; what nobody has recorded is left open."
@@ -226,7 +237,15 @@ def _committed(submission: Submission, fresh: Sequence[LocatedRow], protocol: Pr
             _git(tree, "add", "--all")
             files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
             subject = f"{format_count(submission.n_rows, 'row')} by {submission.source}"
-            _git(tree, "commit", "--quiet", "-m", subject, "-m", f"By zoo submit; see {submission.folder}/README.md.")
+            _git(
+                tree,
+                "commit",
+                "--quiet",
+                "-m",
+                subject,
+                "-m",
+                f"By submit_results.py; see {submission.folder}/README.md.",
+            )
             commit = _git(tree, "rev-parse", "HEAD").strip()
         finally:
             _git(root, "worktree", "remove", "--force", str(tree))
@@ -332,3 +351,75 @@ def _git(folder: Path, *arguments: str) -> str:
         complaint = said[-1] if said else f"exit code {done.returncode}"
         raise StoreError(f"git {arguments[0]} failed in {folder}: {complaint}; mend that, and submit again.")
     return done.stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prepare the branch, and print its numbers and what comes next."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--to", required=True, type=Path, metavar="REPOSITORY", help="folder of a clean clone")
+    parser.add_argument("--source", metavar="WHO", help="who measured, in place of 'own' and 'measured' in your rows")
+    parser.add_argument("--branch", help="its name; contribution/WHO-HASH unless given")
+    parser.add_argument("--skip-bare", action="store_true", help="leave out rows without provenance")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, and print what would be done")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args(arguments)
+    try:
+        done = submit(
+            options.to,
+            encoders=set(match_encoder_ids(options.names, load_catalogue())) if options.names else None,
+            source=options.source,
+            branch=options.branch,
+            skip_bare=options.skip_bare,
+            protocol=find_protocol_problem,
+            dry_run=options.dry_run,
+        )
+    except ZooError as error:
+        sys.exit(f"Error: {error}")
+    if options.json:
+        print_json(_make_document(done))
+    else:
+        _print_submission(done)
+
+
+def _make_document(done: Submission) -> dict[str, Any]:
+    return {
+        "repository": str(done.repository),
+        "branch": done.branch,
+        "commit": done.commit,
+        "folder": done.folder,
+        "files": list(done.files),
+        "source": done.source,
+        "rows": done.n_rows,
+        "known": done.n_known,
+        "bare": done.n_bare,
+        "encoders": list(done.encoders),
+        "cards": list(done.cards),
+        "numbers": list(done.numbers),
+    }
+
+
+def _print_submission(done: Submission) -> None:
+    rows = []
+    for one in done.numbers[:_LISTED]:
+        best = one["best"]
+        known = "" if best is None else f"{best['value']:.4g} ({best['encoder']})"
+        place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
+        what = [one[name] for name in ("encoder", "metric", "dataset", "split")]
+        rows.append([*what, f"{one['value']:.4g}", known, place])
+    print_table(["encoder", "metric", "data set", "split", "value", "best known", "place"], rows, right=[4])
+    left = len(done.numbers) - _LISTED
+    would = "would be" if done.commit is None else "are"
+    of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
+    notes = [f"{format_count(done.n_rows, 'row')} of {of} by {done.source} {would} on the branch {done.branch}"]
+    notes += [f"{format_count(done.n_bare, 'row')} without provenance left out"] * bool(done.n_bare)
+    notes += [f"{format_count(done.n_known, 'row is', 'rows are')} there already"] * bool(done.n_known)
+    notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)
+    print_notes(notes + [f"and {format_count(left, 'more number')}"] * (left > 0))
+    if done.commit is not None:
+        print_command("look at it", f"git -C {done.repository} show --stat {done.branch}")
+        print_command("offer it", f"git -C {done.repository} push origin {done.branch}")
+
+
+if __name__ == "__main__":
+    main()

@@ -20,14 +20,14 @@ from analysis.label_free_vs_probe.agreement import (
     predictions,
     selections,
 )
-from tests.each import for_each
-from zoo.analysis.correlations import RESAMPLED, Resampling, draw_counts
-from zoo.analysis.label_free import (
+from analysis.label_free_vs_probe.populations import (
     MetricPopulation,
     build_population,
     find_hyperparameter_groups,
-    get_direction,
 )
+from tests.each import for_each
+from zoo.analysis.correlations import RESAMPLED, Resampling, draw_counts
+from zoo.analysis.label_free import get_direction
 from zoo.analysis.table import build_table
 
 FEW = Resampling(n_resamples=200)
