@@ -70,7 +70,7 @@ from zoo.encoders import build_encoder
 
 kind, path = sys.argv[1:]
 generator = torch.Generator().manual_seed(1)
-meta = build_encoder(catalogue()["measured"], device="meta").state_dict()
+meta = build_encoder(load_catalogue()["measured"], device="meta").state_dict()
 dtype = torch.float16 if "float16" in kind else torch.float32
 state = {key.removeprefix("backbone."): (torch.randn(tensor.shape, generator=generator).mul_(0.02).to(dtype)
          if tensor.is_floating_point() else torch.zeros((), dtype=torch.int64)) for key, tensor in meta.items()}

@@ -193,7 +193,7 @@ def n_projector_parameters(choices: Choices) -> int:
 def _n_parameters(network: str, size: str, dim: int) -> int:
     from zoo.encoders import resnet, vit_models
 
-    build = {"resnet": resnet.build_resnet_small, "vit": vit_models.build_vit_small}[network]
+    build = {"resnet": resnet.resnet_small, "vit": vit_models.vit_small}[network]
     module, _ = build(**NETWORKS[network, size], dim=dim)
     return sum(one.numel() for one in module.parameters())
 

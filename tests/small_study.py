@@ -21,7 +21,7 @@ def study(table, options):
     mean = float(found["usability"].mean())
 
     def draw():
-        drawing, axes = new_figure()
+        drawing, axes = make_figure()
         axes[0].hist(found["usability"])
         return drawing
 
@@ -33,14 +33,18 @@ def study(table, options):
         answer=f"Usability error is {mean:.1f} points on average, over the encoders & more.",
         claims=[
             number_claim("mean usability", source="nowhere", printed="8.6", ours=mean, reason="other rows"),
-            statement_claim("<b>usability</b> | is small", source="here", paper="small", ours="small", holds=mean < 20),
+            answer_statement(
+                "<b>usability</b> | is small", source="here", paper="small", ours="small", holds=mean < 20
+            ),
         ],
         estimates=[Estimate(term="mean", outcome="usability", method="mean", value=mean, n=len(found), unit="points")],
-        tables=[Table(title="All & more", headers=["encoder", "usability"], rows=[["a", "1.0"]], note="a note")],
+        tables=[
+            FindingsTable(title="All & more", headers=["encoder", "usability"], rows=[["a", "1.0"]], note="a note")
+        ],
         figures=[
             Figure(name="histogram", title="A histogram", caption="Usability of all encoders.", draw=draw, data=data)
         ],
-        rows=[Rows(part="mean", used=len(found), left_out=table.n_left_out("usability"))],
+        rows=[RowsUsed(part="mean", used=len(found), left_out=table.n_left_out("usability"))],
         notes=["a note of the study"],
     )
 

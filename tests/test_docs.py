@@ -24,6 +24,7 @@ from PIL import Image
 import zoo
 from tests.conftest import Run
 from tests.each import for_each
+from tests.test_names import VERBS as FIRST_WORDS
 from zoo.cards.catalogue import load_catalogue
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
@@ -215,7 +216,7 @@ def test_every_encoder_that_is_named_anywhere_exists(repository: Path) -> None:
         (place, word)
         for place, text in written(repository)
         for word in LOOKS_LIKE_AN_ID.findall(text)
-        if word.casefold() not in ids
+        if word.casefold() not in ids and word.partition("_")[0] not in FIRST_WORDS  # of functions
     ]
     assert not unknown
     assert LOOKS_LIKE_AN_ID.findall("`moco_rn50_ep800`, beitv2_vitB16") == ["moco_rn50_ep800", "beitv2_vitB16"]

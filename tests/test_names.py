@@ -34,9 +34,9 @@ labels_saved laid_out law_rows learning_curves leave_one_out_neighbours leave_on
 local_dimension_entropy logme main majority_class matrix_entropy measurements metadata_df metadata_dict mistakes_of
 mutual_information nearest nearest_images neighbour_predictions nesum neural_collapse nleep one_shot_accuracy
 own_candidate patch_similarity pixels_of pixelwise_direction pixelwise_median principal_components rankme
-rankme_augmented reported_numbers results_df ridge_predictions rotation_accuracy seed_means shapes site_files
-source_label_entropy stable_rank study_table summaries target_label_entropy to_rgb transfer_data transrate
-tree_importance uniformity w_clid zoo
+rankme_augmented reported_numbers resnet_small results_df ridge_predictions rotation_accuracy seed_means shapes
+site_files source_label_entropy stable_rank study_table summaries target_label_entropy to_rgb transfer_data transrate
+tree_importance uniformity vit_small w_clid zoo
 """
 VERBS, KEPT = frozenset(_VERBS.split()), frozenset(_KEPT.split())
 

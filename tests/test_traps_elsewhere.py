@@ -24,7 +24,7 @@ ELSEWHERE = {
         "datasets/test_rgb.py::test_an_image_is_turned_as_its_orientation_says_and_once",
     ),
     "maps of depth are turned with their images": (
-        "datasets/test_imagefiles.py::test_maps_of_depth_are_turned_with_their_images_and_maps_of_normals_refused",
+        "datasets/test_image_files.py::test_maps_of_depth_are_turned_with_their_images_and_maps_of_normals_refused",
     ),
     "DICOM in colour, palettes, frames and tables of shades": (
         "datasets/test_dicom.py::test_colours_are_images_of_every_kind",
@@ -37,8 +37,8 @@ ELSEWHERE = {
         "datasets/test_layouts.py::test_what_has_two_readings_or_no_labels_is_refused_in_one_sentence",
     ),
     "columns that may say a split": (
-        "datasets/test_parts.py::test_a_column_that_names_a_part_in_every_row_is_used_whatever_its_name",
-        "datasets/test_parts.py::test_what_looks_like_a_split_and_is_none_is_said_or_refused",
+        "datasets/test_split_names.py::test_a_column_that_names_a_part_in_every_row_is_used_whatever_its_name",
+        "datasets/test_split_names.py::test_what_looks_like_a_split_and_is_none_is_said_or_refused",
     ),
     "copies by pixels, compressed anew, turned, or of another format": (
         "datasets/test_copies.py::test_a_picture_saved_anew_is_on_one_side_of_every_split",

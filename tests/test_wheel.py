@@ -106,7 +106,7 @@ def test_the_installed_package_says_where_weights_are_that_it_lacks(environment:
     script = (
         "import zoo; from zoo.errors import WeightsUnavailable; from zoo.weights.locations import resolve_source\n"
         "for name in ('pocket_simclr_rn_shapes', 'randomised_000'):\n"
-        "    try: print(source(zoo.card(name).weights.url).path.is_file())\n"
+        "    try: print(resolve_source(zoo.card(name).weights.url).path.is_file())\n"
         "    except WeightsUnavailable as error: print(error)\n"
     )
     there, lacking = run(python_of(environment), "-c", script, cwd=tmp_path).splitlines()
@@ -141,7 +141,8 @@ def test_the_installed_command_runs_a_study_and_writes_its_report(environment: P
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:
     script = (
         "import json, zoo; from zoo.files import get_content_folder;"
-        "print(json.dumps([zoo.__file__, str(content_folder('metadata')), zoo.card('dino_vitS16').representation.dim]))"
+        "print(json.dumps([zoo.__file__, str(get_content_folder('metadata')), "
+        "zoo.card('dino_vitS16').representation.dim]))"
     )
     file, folder, dim = json.loads(run(python_of(environment), "-c", script, cwd=tmp_path))
     home = site_packages_of(environment).resolve()

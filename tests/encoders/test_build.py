@@ -124,9 +124,9 @@ sys.modules["timm"] = None
 from zoo.cards.catalogue import load_catalogue
 from zoo.encoders import build_encoder
 from zoo.errors import MissingExtra
-build_encoder(catalogue()["simclr_rn50"], device="meta")
+build_encoder(load_catalogue()["simclr_rn50"], device="meta")
 try:
-    build_encoder(catalogue()["dino_vitS16"], device="meta")
+    build_encoder(load_catalogue()["dino_vitS16"], device="meta")
 except MissingExtra as error:
     print(error)
 """

@@ -218,7 +218,7 @@ import sys
 from pathlib import Path
 from zoo.weights.download import fetch
 from zoo.progress import SilentProgress
-print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
+print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=SilentProgress()).sha256)
 """
 
 

@@ -164,7 +164,7 @@ def test_a_hash_known_in_full_decides_alone_and_otherwise_what_the_name_says() -
 def test_resolving_an_address_needs_neither_torch_nor_timm() -> None:
     script = (
         "import sys; from zoo.weights.locations import resolve_source; from zoo.weights.download import fetch; "
-        "source('https://host/w.pth'), source('hf:own/er'), source('w.pth'); "
+        "resolve_source('https://host/w.pth'), resolve_source('hf:own/er'), resolve_source('w.pth'); "
         "print(sorted({'torch', 'timm', 'torchvision', 'huggingface_hub', 'tqdm'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -195,10 +195,11 @@ def test_weights_go_with_the_last_record_that_needs_them(folders: Path) -> None:
 def test_nothing_of_it_imports_torch() -> None:
     put("dino_vitS16")
     script = (
-        "import sys\nfrom zoo.weights import care\n"
-        "assert [item.record.encoder for shelf in care.shelves() for item in care.stored(shelf)] "
+        "import sys\nfrom zoo.weights import maintenance\n"
+        "stores = maintenance.list_stores()\n"
+        "assert [item.record.encoder for store in stores for item in maintenance.list_store_records(store)] "
         "== ['dino_vitS16']\n"
-        "assert care.garbage(layouts=None) == []\n"
+        "assert maintenance.find_garbage(layouts=None) == []\n"
         "print(sorted({'torch', 'safetensors', 'numpy', 'fsspec', 'timm'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"

@@ -167,12 +167,12 @@ class TestReplaced:
         target = tmp_path / "file"
         target.write_bytes(b"old")
         script = (
-            "import os, resource, signal, sys\nfrom pathlib import Path\nfrom zoo.files import replaced\n"
+            "import os, resource, signal, sys\nfrom pathlib import Path\nfrom zoo.files import replace_file\n"
             "if len(sys.argv) > 2:\n"  # the system itself refuses to write more than 100 kB
             "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
             "try:\n"
-            "    with replaced(Path(sys.argv[1])) as file:\n"
+            "    with replace_file(Path(sys.argv[1])) as file:\n"
             "        file.write(bytes(200_000))\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
             "except OSError as error:\n"

@@ -197,7 +197,7 @@ class Catalogue(Mapping[str, EncoderCard]):
         if found:
             warn_name_note(f"{place} is {found[0].id!r}, which has a card.")
             return found[0].id
-        card: EncoderCard = import_module(_MAKER).card_at(place)
+        card: EncoderCard = import_module(_MAKER).load_unlisted_card(place)
         return card.id
 
     def _cards_naming(self, place: str) -> Iterator[EncoderCard]:

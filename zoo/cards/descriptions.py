@@ -81,8 +81,8 @@ def format_paper_entry(
 
     ``address`` and ``text`` make of an address and a title what may be shown.
 
-    >>> from .catalogue import catalogue
-    >>> print(format_paper_entry(catalogue()["dino_vitS16"]))
+    >>> from .catalogue import load_catalogue
+    >>> print(format_paper_entry(load_catalogue()["dino_vitS16"]))
     @misc{dino_vitS16,
       title = {Emerging Properties in Self-Supervised Vision Transformers},
       eprint = {2104.14294},

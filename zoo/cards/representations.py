@@ -188,7 +188,7 @@ def parse_tokens(layer: str) -> TokenSelection | None:
     """The tokens that the layer of a derived card names; None if it names none, as ``avgpool``.
 
     >>> parse_tokens("cls:9+10+11"), parse_tokens("4xcls")
-    (Tokens(words='cls', blocks=(9, 10, 11)), Tokens(words='cls', blocks=(-4, -3, -2, -1)))
+    (TokenSelection(words='cls', blocks=(9, 10, 11)), TokenSelection(words='cls', blocks=(-4, -3, -2, -1)))
     """
     if kind := LAYERS.get(layer):
         return (

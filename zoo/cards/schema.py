@@ -457,8 +457,8 @@ def format_load_line(card: EncoderCard) -> str:
 def describe_features(card: EncoderCard) -> str:
     """Which features are taken, of a card's own ones and of those that a name asks for (``NAME@cls:9+10``).
 
-    >>> from .catalogue import catalogue
-    >>> describe_features(catalogue()["dino_vitB16"]), describe_features(catalogue()["dino_vitB16@avg:9+10"])
+    >>> from .catalogue import load_catalogue
+    >>> describe_features(load_catalogue()["dino_vitB16"]), describe_features(load_catalogue()["dino_vitB16@avg:9+10"])
     ('the class token and the mean of the patch tokens, interleaved', 'the tokens or pools avg of the blocks 9, 10')
     """
     layer = card.representation.layer
@@ -473,8 +473,8 @@ def describe_features(card: EncoderCard) -> str:
 def describe_encoder(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
     """What the encoder is, in two sentences; ``code`` and ``text`` mark names and texts of the card.
 
-    >>> from .catalogue import catalogue
-    >>> describe_encoder(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
+    >>> from .catalogue import load_catalogue
+    >>> describe_encoder(load_catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
     'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
     """
     mode, name = card.objective.mode, card.objective.name

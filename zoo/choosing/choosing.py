@@ -1,4 +1,4 @@
-"""Which encoder for labelled images: a shortlist (:mod:`.shortlist`) or named encoders race on them (:mod:`.racing`).
+"""Which encoder for labelled images: some race on them (:mod:`.shortlist`, :mod:`.successive_halving`).
 
 Features and measured speeds are kept below the folder of ``zoo evaluate``, so that a choice that was stopped goes on.
 An encoder that fails (its weights, the size of its images, the memory of the device) leaves the race by name.

@@ -1,7 +1,7 @@
 """A race: many contenders featurise few images, few contenders many, until the best on all labels is known well enough.
 
 Successive halving: a rung has twice as many images as the one before. Where it has all training images the probe
-judges; before that ridge regression does (:func:`.judging.ridge_score`), with an outcome for each image, so that
+judges; before that ridge regression does (:func:`.scoring.score_by_ridge`), with an outcome for each image, so that
 contenders are compared on the same images.
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered

@@ -104,7 +104,7 @@ class LastBlock(nn.Module):
         return cast(Tensor, self.relu(out))
 
 
-def build_resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) -> tuple[nn.Module, int]:
+def resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) -> tuple[nn.Module, int]:
     """A ResNet for images of 32 px: three stages of basic blocks with ``width``, ``2 * width`` and ``dim`` channels.
 
     The form that He et al. 2016 (section 4.2) gave to CIFAR, but for a stem of stride 2, which spares a processor three
@@ -118,7 +118,7 @@ def build_resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int =
 
 
 class SmallResNet(nn.Module):
-    """See :func:`build_resnet_small`; its parts have the names of torchvision's ResNets."""
+    """See :func:`resnet_small`; its parts have the names of torchvision's ResNets."""
 
     def __init__(self, width: int, n_blocks: int, dim: int, last_width: int = 0) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
         build_resnet50_wide,
         build_resnet_wide,
         build_resnet50_last_block,
-        build_resnet_small,
+        resnet_small,
         build_alexnet,
         build_resnet50_lightness,
     )

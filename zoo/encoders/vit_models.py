@@ -232,7 +232,7 @@ def build_dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     return model, width
 
 
-def build_vit_small(
+def vit_small(
     *, img_size: int, patch_size: int, width: int, depth: int, n_heads: int, dim: int
 ) -> tuple[nn.Module, int]:
     """A transformer for images of some 32 px: its normed patch tokens are averaged and mapped linearly to ``dim``.
@@ -268,7 +268,7 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
         build_vit_of_clips,
         build_capi,
         build_dinov2,
-        build_vit_small,
+        vit_small,
         build_vjepa21,
         build_pixio,
     )

@@ -10,8 +10,8 @@ direction in the parameters and the same direction in the logits (one product); 
 product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights, the objective
 exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of the dual point
 that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a small share of
-the objective itself. :meth:`Exact.certificate` then measures in float64, in the features themselves, what rounding has
-done to the fit.
+the objective itself. :meth:`Float64Problem.certificate` then measures in float64, in the features themselves, what
+rounding has done to the fit.
 
 Curvature. Per class c the Hessian is sum_i p_ic (1 - p_ic) z_i z_i', plus the penalty. Of the images of other classes
 the weights p (1 - p) are small and many, and their sum is nearly their mean times the diagonal spectrum. The few images

@@ -146,7 +146,7 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     ----------
     z : float array, shape (n_images, dim)
         One row per image, neither centred nor scaled: an array, a tensor, an iterator of batches, or
-        :func:`.rank.spectrum_of` any of these. The paper takes 25,600 images.
+        :func:`.rank.compute_spectrum` any of these. The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.
 
