@@ -88,7 +88,7 @@ FILES = (
     "encoders/layouts/vit_cards",
     "datasets/image_files",
     "hub/export_modelcard",
-    "analysis/scaling_law_standard",
+    "studies/standard_laws",
     "lives_with_others",
     "pretrained",
     "weights/download_faults",

@@ -349,7 +349,7 @@ def test_a_plan_imports_no_library_that_only_a_race_needs(tmp_path: Path) -> Non
 import sys
 from zoo.choosing.choosing import plan_choice
 from zoo.encoders import costs
-costs.rates_of = lambda device=None: costs.Rates(1e-3, 1e-10, 1e-5)
+costs.get_device_rates = lambda device=None: costs.DeviceRates(1e-3, 1e-10, 1e-5)
 plan = plan_choice(sys.argv[1])
 print(len(plan.encoders), *{"torch", "torchvision", "timm", "sklearn", "pandas", "scipy.stats"} & {*sys.modules})
 """

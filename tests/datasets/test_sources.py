@@ -155,8 +155,10 @@ def test_a_damaged_or_absent_npz_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_help_of_the_command_line_lists_the_kinds_without_numpy(run_apart: Run) -> None:
-    script = "import sys; from zoo.datasets.sources import DENSE_KINDS, KINDS, format_sources_help; "
+    script = (
+        "import sys; from zoo.datasets.sources import DENSE_KINDS, KINDS, format_sources_help; "
         "print(format_sources_help(KINDS)); "
+    )
     done = run_apart(script + "print('numpy' in sys.modules or 'PIL' in sys.modules)", path=[REPOSITORY])
     *lines, _, is_loaded = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(KINDS) and is_loaded == "False", done.stderr

@@ -47,7 +47,7 @@ def test_a_study_says_which_options_it_reads() -> None:
     for study in STUDIES.values():
         texts = [path.read_text() for path in ([study.path] if study.path.is_file() else study.path.glob("*.py"))]
         assert any("options.encoders" in text for text in texts) == ("encoders" in study.options)
-        assert any("tuned_trees(" in text for text in texts) == ("tune" in study.options)
+        assert any("tune_trees(" in text for text in texts) == ("tune" in study.options)
 
 
 def test_any_file_can_be_a_study(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """Metrics of predictions beside the error, each with its interval, from labels and probabilities as arrays.
 
 Values are those of scikit-learn's functions. Errors (of all images, of a class, of a tag) have the interval of
-:func:`~.bootstrap.error_interval`. All else is resampled (:mod:`.bootstrap`): every image, or group of images, has the
-weight that it has everywhere. As weights are above zero, no class is ever absent from a draw. Added to a metric between
-0 and 100 % are one best and one worst image of half an image's weight, so that an interval does not shrink to a point
-where nothing is wrong. They count beside as many images as decide the metric: positives for average precision, the
-rarer of positives and negatives for the AUROC, and of means over classes as many as would have their variance. With
+:func:`~.bootstrap.compute_error_interval`. All else is resampled (:mod:`.bootstrap`): every image, or group of images,
+has the weight that it has everywhere. As weights are above zero, no class is ever absent from a draw. Added to a metric
+between 0 and 100 % are one best and one worst image of half an image's weight, so that an interval does not shrink to a
+point where nothing is wrong. They count beside as many images as decide the metric: positives for average precision,
+the rarer of positives and negatives for the AUROC, and of means over classes as many as would have their variance. With
 groups, half a group is added.
 
 A metric that a class lacks the images for (recall, AUROC, average precision) is left out with the reason; means are
