@@ -26,7 +26,7 @@ from scipy import stats
 
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.groups import PARTS, estimate_group_means, select_best_of_each
-from zoo.analysis.linear import build_design, fit_ols, test_factor
+from zoo.analysis.linear import build_design, compute_factor_test, fit_ols
 from zoo.analysis.table import StudyTable, answer_by_group, require_encoders, require_several, select_encoders
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, make_figure, write_panel_letters
@@ -663,7 +663,7 @@ def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
         return label, ranks
     design = build_design(years, categorical=["year"])
     fit = fit_ols(design.matrix, rows[outcome], terms=[], outcome_name=outcome, unit="", method=label.method)
-    test = test_factor(fit, design.terms["year"], name="year")
+    test = compute_factor_test(fit, design.terms["year"], name="year")
     kruskal = stats.kruskal(*(group.to_numpy() for _, group in rows.groupby("year")[outcome]))
     return (
         test.described(outcome=outcome, method=f"{label.method}, joint F test"),

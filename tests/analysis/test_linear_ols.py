@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from tests.each import for_each
 from zoo.analysis.columns import Estimate
-from zoo.analysis.linear import CONSTANT, OlsFit, adjust_discovery_rates, build_design, fit_ols, test_factor
+from zoo.analysis.linear import CONSTANT, OlsFit, adjust_discovery_rates, build_design, compute_factor_test, fit_ols
 
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"
@@ -112,12 +112,12 @@ def test_an_exact_fit_has_no_p_value(noise: float) -> None:
     assert fit.estimate("flag").value == pytest.approx(noise, abs=1e-9)
     assert fit.estimate("flag").p is None and "exactly" in fit.estimate("flag").note
     assert np.isnan(fit.r_squared) == (noise == 0.0)
-    assert test_factor(fit, ["kind[linear]", "kind[identity]"], name="kind").p is None
+    assert compute_factor_test(fit, ["kind[linear]", "kind[identity]"], name="kind").p is None
 
 
 def test_the_test_of_a_factor_is_that_of_an_analysis_of_variance() -> None:
     frame = planted()
-    ours = test_factor(fitted(frame), ["kind[identity]", "kind[linear]"], name="kind")
+    ours = compute_factor_test(fitted(frame), ["kind[identity]", "kind[linear]"], name="kind")
     theirs = anova_lm(
         smf.ols(FORMULA.replace(" + C(kind, Treatment('mlp'))", ""), frame).fit(), smf.ols(FORMULA, frame).fit()
     )

@@ -208,7 +208,7 @@ def fit_ols(
     )
 
 
-def test_factor(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
+def compute_factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     """F test of the model with some terms against the one without, sound where single terms are not identified.
 
     The unit says the degrees of freedom; there is no value where the terms add nothing or no residual is left.
@@ -422,7 +422,7 @@ def global_linear_effect(
         left_out=left_out,
         references=design.references,
         fit=fit,
-        test=test_factor(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
+        test=compute_factor_test(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
     )
 
 
