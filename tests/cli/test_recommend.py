@@ -309,7 +309,7 @@ def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> No
     assert bases == {"measured here", "probe of others", "other numbers", "kin"}
     assert all(one["interval"][0] < one["error"] < one["interval"][1] for one in found["encoders"])
     assert all(one["commercial_use"] == "yes" and one["memory_bytes"] <= 8e9 for one in found["encoders"])
-    assert any(one["reason"].startswith("trained with ImageNet's labels") for one in found["left_out"])
+    assert any(one["reason"].startswith("trained on ImageNet labels") for one in found["left_out"])
     ties = [one["ties_with_first"] for one in found["encoders"]]
     assert ties[0] and sum(ties) == found["n_ties_with_first"] < len(ties)
     cards = load_catalogue()
