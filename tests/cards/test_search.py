@@ -15,6 +15,7 @@ def names(encoder: str, family: str, method: str, url: str, dataset: str, **more
             "objective": {"name": method},
             "architecture": {"name": "vitb", "exact": "vitb16 cls", "backbone": "not applicable"},
             "pretraining": {"dataset": dataset, "image_sets": [dataset], **more},
+            "provenance": {"url": f"https://github.com/{more.pop('maker', 'somebody')}/repository"},
             "weights": {"url": url, "mirrors": ["hf:timm/copy_of_it/model.safetensors"]},
         }
     )
@@ -23,8 +24,12 @@ def names(encoder: str, family: str, method: str, url: str, dataset: str, **more
 FINDER = EncoderFinder(
     {
         "dinov3_vitB16_lvd": names("dinov3_vitB16_lvd", "dinov3", "dinov3", "timm:vit_base_patch16_dinov3.lvd", "LVD"),
-        "dino_vitB16": names("dino_vitB16", "dino", "dino", "https://host/dino.pth", "ImageNet-1K"),
-        "kaiko_vitB16": names("kaiko_vitB16", "kaiko", "dino", "hf:1aurent/kaiko/x", "TCGA", domain="pathology H&E"),
+        "dino_vitB16": names(
+            "dino_vitB16", "dino", "dino", "https://host/dino.pth", "ImageNet-1K", maker="facebookresearch"
+        ),
+        "kaiko_vitB16": names(
+            "kaiko_vitB16", "kaiko", "dino", "hf:1aurent/kaiko/x", "TCGA", domain="pathology H&E", maker="kaiko-ai"
+        ),
         "siglip2_vitB16": names("siglip2_vitB16", "siglip2", "siglip", "timm:vit_base_siglip.v2", "WebLI"),
         "siglip_vitB16": names("siglip_vitB16", "siglip", "siglip", "timm:vit_base_siglip.v1", "WebLI"),
         "mocov3_vitB16": names("mocov3_vitB16", "mocov3", "moco", "https://host/moco.pth", "ImageNet-21K"),
@@ -49,6 +54,12 @@ FINDER = EncoderFinder(
         (["*vitB16", "dino"], ["dino_vitB16", "kaiko_vitB16"]),
         (["vit-b/16", "webli"], ["siglip2_vitB16", "siglip_vitB16"]),
         (["dino_vit"], ["dino_vitB16"]),
+        (["base", "dinov3"], ["dinov3_vitB16_lvd"]),
+        (["histology"], ["kaiko_vitB16"]),
+        (["Facebook"], ["dino_vitB16"]),
+        (["meta/dino-base"], ["dino_vitB16"]),  # its words, for nothing is called so
+        (["hf:timm/vit_base_siglip.v2"], ["siglip2_vitB16"]),
+        (["https://huggingface.co/1aurent/kaiko"], ["kaiko_vitB16"]),
         (["resnet"], []),
         (["dinvo3"], []),
     ],

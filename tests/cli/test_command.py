@@ -42,6 +42,7 @@ ESCAPE = "\x1b["
         ("list --where familly==1", "There is no column named 'familly'; did you mean family"),
         ("list --where family=", "Cannot read the condition 'family='"),
         ("list --sort zdim", "There is no column named 'zdim'; did you mean z_dim"),
+        ("submit rows", "'submit' is no verb but a script: python scripts/submit_results.py"),
         ("lisst", "There is no verb named 'lisst'; did you mean list?"),
     ],
 )

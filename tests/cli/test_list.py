@@ -62,6 +62,7 @@ class TestList:
         for arguments, said in {
             "simsaim": "did you mean simsiam",
             "dino clip": "'dino' finds ",
+            "EuroSAT": "'zoo list --descending --sort others_eurosat' sorts encoders",
             "dino --where z_dim>99999": "z_dim>99999",
             "--dataset fashion-mnist": "64 of an experiment; --family randomised shows them.",
         }.items():

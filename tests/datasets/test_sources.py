@@ -89,6 +89,20 @@ def test_a_data_set_needs_two_parts_of_the_same_classes_and_pixels_one_size() ->
         pixels_of(ImageSet("plain", "all", images, LABELS, ("a", "b", "c"), list("abcdef"), "0"))
 
 
+def test_the_zoos_own_set_is_meant_where_a_folder_has_its_name_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for label in ("cat", "dog"):
+        (tmp_path / "digits" / label).mkdir(parents=True)
+        for number in range(5):
+            Image.new("L", (8, 8), number).save(tmp_path / "digits" / label / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    data = open_images("digits")
+    assert len(data.train.classes) == 10
+    assert any("the folder of that name is './digits'" in note for note in data.train.reading.notes)
+    assert open_images("./digits").train.classes == ("cat", "dog")
+
+
 def test_the_digits_are_split_by_class_once_and_for_ever() -> None:
     data = open_images("digits")
     assert (len(data.train), len(data.val), data.name) == (1346, 451, "digits")

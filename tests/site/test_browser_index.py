@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.browser import wait_until
 from tests.site.conftest import OpenPage, Site
 from tests.site.site_under_test import MINE
+from zoo.cards.catalogue import load_catalogue
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
 
@@ -195,6 +196,29 @@ def test_the_search_field_filters_everything_and_leads_to_encoders_by_keyboard(s
     assert page.locator("#found").inner_text() == "No encoder matches" and shown(page) == []
     page.keyboard.press("Enter")  # leads nowhere, and breaks nothing
     assert n_marks(page) == 0
+
+
+def test_ordinary_names_find_encoders_data_sets_and_studies(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("#q").focus()
+    page.wait_for_function("typeof NAMES !== 'undefined'")
+    every = {
+        "ViT-B/16": "dino_vitB16", "vit_base_patch16": "mae_vitB16", "dino v2 small": "dinov2_vitS14",
+        "vit_small_patch16_224.dino": "dino_vitS16", "timm/vit_small_patch16_224.dino": "dino_vitS16",
+        "histology": "hibou_vitL14", "openai": "clip_vitB16", "Facebook": "dino_rn50",
+        "facebook/dinov2-small": "dinov2_vitS14",
+    }  # fmt: skip
+    for asked, encoder in every.items():
+        page.locator("#q").fill(asked)
+        found = shown(page)
+        assert encoder in found, asked
+        assert {*load_catalogue().finder.find(asked.split())} & {*every.values()} <= {*found}, asked
+    page.locator("#q").fill("dino v2")
+    assert "dinov2_vitS14" in shown(page) and "dino_vitS16" not in shown(page)
+    page.locator("#q").fill("eurosat")
+    assert page.locator("#found a").all_inner_texts()[0].startswith("EuroSAT") and shown(page) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/datasets/*.html")
 
 
 def test_the_answer_follows_licence_year_and_training_and_their_link(open_page: OpenPage) -> None:

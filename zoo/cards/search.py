@@ -1,9 +1,10 @@
 """Finding encoders by what people call them, and their families and networks at a glance.
 
 An encoder answers to its id, its family, its method, the names of its network and weights at timm and on the Hugging
-Face Hub, its architecture, and what it was pretrained on. Case and separators do not count, so that ``SigLIP-2``,
-``siglip 2`` and ``siglip2`` are the same. Of several words all must be met. A word with a wild card (``dino*``) is
-compared with the whole id.
+Face Hub, its architecture and size in words, the organisation that published it, and what it was pretrained on. Case
+and separators do not count, so that ``SigLIP-2``, ``siglip 2`` and ``siglip2`` are the same. Of several words all must
+be met; one that finds nothing as a whole (``facebook/dinov2-base``) is taken as several. A word with a wild card
+(``dino*``) is compared with the whole id.
 
 A word may stand anywhere in an id; in everything else it begins a word there, lest ``1k`` find ``ImageNet-21K``. A part
 of ids, with its separators (``dino_vits``), is that part alone.
@@ -40,6 +41,18 @@ _FACTS = (
 )  # fmt: skip
 _PLACE_FACTS = ("weights.url", "weights.mirrors", "weights.authors_url", "architecture.backbone")
 _SEPARATORS = re.compile(r"[\W_]+")
+_SIZED = re.compile(r"(?:vit|deit|beit|swin(?:v2)?|convnext(?:v2)?|xcit|hiera)([ntsblhg])(?:\W|\d|d|$)")
+_SIZES = {"n": "nano", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant"}
+_PREFIXES = re.compile(r"^(?:https://huggingface\.co/|hf-hub:|hf:|timm:|timm/)+", re.IGNORECASE)
+_MAKER = re.compile(r"https://(?:github\.com|huggingface\.co)/([^/]+)/")
+_ALSO = {  # values of cards, with other words that people look for
+    "facebookresearch": "facebook meta fair", "google-research": "google brain", "google-deepmind": "google",
+    "deepmind": "google", "nvlabs": "nvidia", "baaivision": "baai", "ucsc-vlaa": "ucsc", "sail-sg": "sea ai lab",
+    "mlfoundations": "openclip laion", "pathology h&e": "histology histopathology medical tissue",
+    "earth rgb": "satellite aerial remote sensing geospatial earth observation",
+    "retina": "fundus ophthalmology medical",
+    "radiology": "medical x-ray ct", "skin": "dermatology medical", "microscopy": "cells biology", "humans": "people",
+}  # fmt: skip
 
 
 def is_glob(word: str) -> bool:
@@ -57,6 +70,9 @@ def format_search_names(facts: Mapping[str, Any]) -> str:
         if (match := _PLACES.match(text))
     ]
     others = [text for field in _FACTS for text in _texts(facts, field)]
+    others += [_SIZES[match[1]] for text in _texts(facts, "architecture.name") if (match := _SIZED.match(text))]
+    others += [match[1] for text in _texts(facts, "provenance.url") if (match := _MAKER.match(text))]
+    others += [also for text in others if (also := _ALSO.get(text.casefold()))]
     lines = [" ".join(_SEPARATORS.sub(" ", text.casefold()).split()) for text in [*places, *others]]
     return "\n".join(dict.fromkeys([*(_folded(text) for text in whole), "", *lines]))
 
@@ -72,7 +88,7 @@ def _folded(text: str) -> str:
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    return [part for word in words for part in word.split()]
+    return [_PREFIXES.sub("", part) or part for word in words for part in word.split()]
 
 
 class EncoderFinder:
@@ -92,7 +108,12 @@ class EncoderFinder:
             split = [joined]
         found: Sequence[str] = list(self._names)
         for word in split:
-            found = self._meeting(word, found)
+            of_word = self._meeting(word, found)
+            if not of_word and not is_glob(word) and not self._meeting(word, list(self._names)):
+                of_word = found
+                for part in _SEPARATORS.sub(" ", word).split():
+                    of_word = self._meeting(part, of_word)
+            found = of_word
         named = set(map(_folded, split))
         return sorted(found, key=lambda encoder: self._place(encoder, named))
 
@@ -121,9 +142,11 @@ class EncoderFinder:
         )
 
     def _place(self, encoder: str, named: set[str]) -> int:
-        """0 if one of the names is the id or family, 1 if one is the method, 2 if none is."""
-        encoder_and_family, methods = self._whole(encoder)[:2], self._whole(encoder)[2:]
-        return 0 if named & {*encoder_and_family} else 1 if named & {*methods} else 2
+        """0 if one of the names is the id or family, 1 if one is the method, 2 if part of the id, 3 if none is."""
+        (own, *families), methods = self._whole(encoder)[:2], self._whole(encoder)[2:]
+        if named & {own, *families}:
+            return 0
+        return 1 if named & {*methods} else 2 if any(name in own for name in named) else 3
 
     def _whole(self, encoder: str) -> list[str]:
         return self._names[encoder].partition("\n\n")[0].split("\n")

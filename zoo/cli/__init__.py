@@ -130,6 +130,7 @@ Examples:
 
 _LOOK_ONCE = ("list", "show", "results", "compare", "recommend", "choose", "site")  # verbs that add no content
 _TABLES = _LOOK_ONCE[:4]  # of these those that print one, which may have many cells and no cycles, and end
+_SCRIPTS = {"submit": "scripts/submit_results.py"}  # verbs of earlier versions
 _GRACE_S = 4.0  # for what a signal interrupts
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
@@ -155,6 +156,10 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
+            if args[0] in _SCRIPTS:
+                raise CommandLineError(
+                    f"{args[0]!r} is no verb but a script: python {_SCRIPTS[args[0]]}, in a checkout."
+                )
             raise CommandLineError(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
         return super().resolve_command(ctx, args)
 

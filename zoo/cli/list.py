@@ -264,6 +264,13 @@ def _explain_empty_list(
     sentence = f"No encoder{of_family} {' and '.join(conditions)}"
     if unasked:
         return f"{sentence} {describe_only_experiments(unasked)}"
+    from ..results.evidence import find_dataset_id  # whose tables a listing does without
+
+    if data := find_dataset_id(" ".join(words)):
+        return (
+            f"{sentence}, but a data set is called so: 'zoo list --descending --sort {OTHERS}{data}' sorts encoders by "
+            f"what others measured on it, and 'zoo results --dataset {data}' has all."
+        )
     finder = load_catalogue().finder
     if likes := finder.instead_of(words):
         return f"{sentence}; did you mean {' or '.join(likes)}?"

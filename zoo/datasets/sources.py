@@ -392,6 +392,8 @@ def _opened(spec: str, options: Mapping[str, Any], *, is_new: bool = False) -> I
     from .labels import add_label_notes
 
     said = [f"{given!r} was read as {images!r}, by what it holds"] if images != given else []
+    if images in ("digits", "shapes") and os.path.isdir(images):
+        said.append(f"{images!r} was read as the set that the zoo brings; the folder of that name is './{images}'")
     data = add_label_notes(kind.open(SourceRequest(text=images, is_new=is_new, **options)), said)
     if (name := options["name"]) is None:
         return data

@@ -35,8 +35,8 @@ from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, bu
 from ..results.values import SETTINGS, ResultErratum, Row, get_row_key
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, remove_private
-from .dataset_pages import find_measured_sets, get_dataset_page
-from .rendering import File, SiteRenderer, get_encoder_page
+from .dataset_pages import find_measured_sets
+from .rendering import File, SiteRenderer, get_dataset_page, get_encoder_page
 
 T = TypeVar("T")
 REASONS = tuple(reason.value for reason in Missing)

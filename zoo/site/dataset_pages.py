@@ -41,20 +41,14 @@ from .drawing import Axis, Fill, PlotPoint, build_element, draw_scatter
 from .encoder_facts import Text
 from .encoder_results import ResultTable, make_table
 from .first_page import format_words
-from .rendering import File, SiteRenderer
+from .rendering import File, SiteRenderer, get_dataset_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-FOLDER = "datasets"
-PAGE = f"{FOLDER}/index.html"
+PAGE = "datasets/index.html"
 FEWEST_DRAWN = 5
 """Encoders from which a protocol has a figure."""
-
-
-def get_dataset_page(dataset: str) -> str:
-    """Path of the page of a data set."""
-    return f"{FOLDER}/{dataset}.html"
 
 
 def describe_metric(metric: str) -> str:

@@ -7,10 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..cards.catalogue import load_catalogue
+from ..cards.representations import get_base_id
 from ..cards.schema import EncoderCard, Missing, format_fact
+from ..results.evidence import find_dataset_id, find_origin, list_datasets
 from ..results.facts import DOUBTFUL, FACTS, REPORTED, format_points, format_short_number, mark_reported
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS
+from ..studies.running import list_studies
 from .contents import Contents, SiteEntry
 from .drawing import (
     FILLS,
@@ -24,7 +28,7 @@ from .drawing import (
     spread_points,
 )
 from .expected import FILL_OF, SiteError, compute_site_errors
-from .rendering import File, SiteRenderer, get_encoder_page
+from .rendering import File, SiteRenderer, get_dataset_page, get_encoder_page, get_study_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -83,6 +87,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         title=contents.title,
         kind="index",
         scripts=(renderer.data("encoders.js", "ENCODERS", build_encoder_data(entries, dataset, known)),),
+        names=renderer.data("names.js", "NAMES", build_search_data(contents, entries)),
         datatables=renderer.datatables,
         plot=_plot(marks, scores, dataset),
         answer=answer,
@@ -378,6 +383,19 @@ user's, ``wrong`` where an erratum excludes measurements.
 def build_encoder_data(entries: Sequence[SiteEntry], dataset: str, known: Mapping[str, SiteError]) -> dict[str, Any]:
     """Names of the fields and a row per encoder."""
     return {"fields": list(FIELDS), "rows": [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]}
+
+
+def build_search_data(contents: Contents, entries: Sequence[SiteEntry]) -> dict[str, Any]:
+    """What the search field finds: what each encoder answers to, in their order; pages of data sets and studies."""
+    known = load_catalogue().with_unlisted.column("names")
+    measured = {find_dataset_id(one.dataset) for entry in entries for one in entry.reported if find_origin(one)}
+    return {
+        "encoders": [str(known[get_base_id(entry.id)]) for entry in entries],
+        "datasets": [[one.title, get_dataset_page(name)] for name, one in list_datasets().items() if name in measured],
+        "studies": [[one.question, get_study_page(name)] for name, one in list_studies().items()]
+        if contents.with_studies
+        else [],
+    }
 
 
 def sort_entries(contents: Contents, known: Mapping[str, SiteError]) -> list[SiteEntry]:

@@ -129,6 +129,16 @@ def get_encoder_page(entry: SiteEntry) -> str:
     return f"encoders/{entry.file}.html"
 
 
+def get_dataset_page(dataset: str) -> str:
+    """Path of the page of a data set."""
+    return f"datasets/{dataset}.html"
+
+
+def get_study_page(study: str) -> str:
+    """Path of the page of a study."""
+    return f"studies/{study}.html"
+
+
 def _joined(folder: str, suffix: str) -> bytes:
     below = files(__package__).joinpath(folder)
     parts = sorted(

@@ -36,7 +36,7 @@ from ..studies.report import (
 from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, list_studies, run_study_tables
 from ..version import __version__
 from .contents import Contents
-from .rendering import File, SiteRenderer
+from .rendering import File, SiteRenderer, get_study_page
 
 FOLDER = "studies"
 _FEW_ROWS = 200  # of a table of the page; longer ones are cut, and whole in their file
@@ -67,7 +67,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         index,
         title="Studies",
         kind="studies",
-        pages_of={study.name: f"{FOLDER}/{study.name}.html" for study in chosen},
+        pages_of={study.name: get_study_page(study.name) for study in chosen},
         **{name: value for name, value in content.items() if name != "version"},
         **values,
     )
@@ -101,7 +101,7 @@ def _study(
         yield File(f"{FOLDER}/{file}", format_csv(rows).encode())
     yield renderer.page(
         "study.html.jinja",
-        f"{FOLDER}/{study.name}.html",
+        get_study_page(study.name),
         title=said["question"],
         kind="study",
         study=said,

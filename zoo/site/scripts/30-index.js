@@ -10,7 +10,8 @@ Zoo.pages.index = () => {
   const fills = Object.fromEntries(dataset.fills.split("|").map((words, place) => [["full", "half", "open"][place], words]));
   const fillOf = one => ({ "measured here": "full", "these images": "full", "another protocol": "half", "probe of others": "half" })[one.basis] ?? "open";
   const xs = { parameters: ["n_parameters", "count", "log"], dim: ["dim", "count", "log"], gflops: ["gflops", "number", "log"], released: ["released", "month", "linear"] };
-  const textOf = one => one.text ??= [one.id, one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].join(" ").toLowerCase();
+  const plain = text => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim(), fold = text => plain(text).replaceAll(" ", "");
+  for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");
   const list = text => text ? text.split(",") : [];
   let choices = {}, chosen = [], kept = all, plot;
 
@@ -49,9 +50,38 @@ Zoo.pages.index = () => {
     nameBest();
     if (plot) plot.update(changes); else plot = Zoo.plot(figure, changes);
   }
+  /* Whether an encoder answers to what was typed, as zoo/cards/search.py has it: words may stand anywhere in an id, and begin one elsewhere. */
+  function search(typed) {
+    let words = typed.toLowerCase().split(/\s+/).map(word => word.replace(/^(https:\/\/huggingface\.co\/|hf-hub:|hf:|timm[:/])+/, "")).filter(fold);
+    if (all.some(one => one.called?.has(fold(words.join(""))))) words = [fold(words.join(""))];
+    const meets = word => {
+      const text = fold(word), begins = new RegExp(`(?:^|\\s)${[...text].join(" ?")}`, "m");
+      return fold(word) !== word && all.some(one => one.id.toLowerCase().includes(word)) ? one => one.id.toLowerCase().includes(word) : one => fold(one.id).includes(text) || begins.test(one.texts);
+    };
+    const tests = words.flatMap(word => all.some(meets(word)) ? [meets(word)] : plain(word).split(" ").map(meets));
+    return one => tests.every(test => test(one));
+  }
+  /* What encoders answer to, data sets and studies: loaded once somebody searches. */
+  function loadNames() {
+    if (loadNames.begun) return;
+    loadNames.begun = true;
+    const script = Zoo.element("script", { src: filters.q.dataset.names });
+    script.onload = () => {
+      loadNames.done = true;
+      for (const [place, one] of all.entries()) {
+        const [called, more = ""] = NAMES.encoders[place].split("\n\n");
+        one.called = new Set(called.split("\n"));
+        one.texts += `\n${called}\n${more}`;
+      }
+      filter();
+      suggest();
+    };
+    document.head.append(script);
+  }
   function filter() {
-    const asked = (choices.q ?? "").toLowerCase().split(/\s+/), max = choices.max ? choices.max * 1e6 : Infinity;
-    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.since || one.released >= choices.since) && (!choices.measured || measured.some(name => one[name] !== null)) && asked.every(word => !word || textOf(one).includes(word));
+    if (choices.q) loadNames();
+    const meets = search(choices.q ?? ""), max = choices.max ? choices.max * 1e6 : Infinity;
+    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.since || one.released >= choices.since) && (!choices.measured || measured.some(name => one[name] !== null)) && meets(one);
     const here = all.map(keep);
     kept = all.filter((_, place) => here[place]);
     count.textContent = `${table.filter(place => here[place]).toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
@@ -75,15 +105,20 @@ Zoo.pages.index = () => {
       return row;
     }));
   }
-  /* What is offered below the search field: encoders by name, those that begin with what was typed first, and all in the table. */
+  /* What is offered below the search field: encoders, called so first, then with the text in their id; data sets, studies; all in the table. */
   function suggest() {
-    const asked = filters.q.value.trim().toLowerCase(), parts = asked.split(/\s+/), isFocused = filters.contains(document.activeElement);
-    const named = asked ? kept.filter(one => parts.every(part => one.id.toLowerCase().includes(part))) : [], first = named.filter(one => one.id.toLowerCase().startsWith(parts[0]));
+    const asked = filters.q.value.trim().toLowerCase(), text = fold(asked), isFocused = filters.contains(document.activeElement);
     const link = (href, ...inside) => Zoo.element("li", {}, Zoo.element("a", { href }, ...inside)), faint = text => Zoo.element("span", {}, text);
-    const offered = [...new Set([...first.filter(one => one.id.toLowerCase() === asked), ...first, ...named])].slice(0, 7).map(one => link(`encoders/${one.file}.html`, one.id, faint([one.expected == null ? "" : `${one.expected.toFixed(1)} %`, Zoo.count(one.n_parameters)].filter(Boolean).join(", "))));
+    const rank = one => one.id.toLowerCase() === asked ? 0 : fold(one.id).startsWith(text) ? 1 : one.called?.has(text) ? 2 : fold(one.id).includes(text) ? 3 : 4;
+    const named = asked ? kept.map((one, place) => [rank(one), place, one]).filter(([how]) => how < 4).sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, 6) : [];
+    const other = (kind, pages, most) => pages.filter(([title]) => text && (` ${plain(title)}`.includes(` ${plain(asked)}`) || fold(title).startsWith(text))).slice(0, most).map(([title, href]) => link(href, title, faint(kind)));
+    const encoders = named.map(([, , one]) => link(`encoders/${one.file}.html`, one.id, faint([one.expected == null ? "" : `${one.expected.toFixed(1)} %`, Zoo.count(one.n_parameters)].filter(Boolean).join(", "))));
+    const rest = loadNames.done ? [...other("data set", NAMES.datasets, 3), ...other("study", NAMES.studies, 2)] : [];
+    const whole = kept.length ? link("#encoders", kept.length === 1 ? "Show it in the table" : `Show all ${kept.length.toLocaleString("en")} in the table`) : rest.length ? null : Zoo.element("li", {}, "No encoder matches");
+    whole?.setAttribute("class", "all");
     found.hidden = !asked || !isFocused;
-    found.replaceChildren(...offered, kept.length ? link("#encoders", kept.length === 1 ? "Show it in the table" : `Show all ${kept.length.toLocaleString("en")} in the table`) : Zoo.element("li", {}, "No encoder matches"));
-    found.lastChild.firstChild.onclick = toTable;
+    found.replaceChildren(...[...encoders, encoders.length ? null : whole, ...rest, encoders.length ? whole : null].filter(Boolean));
+    if (kept.length) whole.firstChild.onclick = toTable;
   }
   const toTable = event => {
     event.preventDefault(); // the address holds the choices
@@ -143,6 +178,7 @@ Zoo.pages.index = () => {
     save();
     if (form === axes) draw(); else filter();
   }
+  filters.q.onfocus = loadNames;
   filters.onsubmit = axes.onsubmit = event => event.preventDefault();
   filters.oninput = event => { changed(filters); if (event.target === filters.q) suggest(); };
   more.oninput = () => changed(filters); // its controls are of the same form
