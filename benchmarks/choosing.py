@@ -45,7 +45,7 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.expectations import estimate_errors
 from zoo.choosing.scoring import Task, build_logistic_scorer
 from zoo.choosing.successive_halving import Plan, Prior, Race, race
-from zoo.evaluation.evaluating import get_evaluations_folder
+from zoo.files import get_evaluations_folder
 
 N_PLANTED, N_TEST, N_CLASSES, DIM = 24, 2_000, 10, 32
 KNOWN = 0.5  # log odds: the standard deviation of what was known before of planted contenders, as of real ones

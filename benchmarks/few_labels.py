@@ -48,12 +48,13 @@ from threadpoolctl import threadpool_limits
 from zoo.cards.catalogue import load_catalogue
 from zoo.datasets import open_images
 from zoo.datasets.subsets import balanced
-from zoo.evaluation.evaluating import build_probe_maker, featurise_data, get_evaluations_folder
+from zoo.evaluation.evaluating import build_probe_maker, featurise_data
 from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.evaluation.transferability.components import centre_labelled
 from zoo.evaluation.transferability.leave_one_out import fit_ridge
 from zoo.features import Features
+from zoo.files import get_evaluations_folder
 
 DATA = {"digits": (None, None), "shapes": (None, None), "fashion-mnist": (10_000, 2_000)}  # first images of each part
 SHOTS = (3, 5, 10, 30)

@@ -28,8 +28,9 @@ from unittest import mock
 import numpy as np
 
 from zoo.datasets import open_images
-from zoo.evaluation.evaluating import featurise_data, get_evaluations_folder
+from zoo.evaluation.evaluating import featurise_data
 from zoo.features import Features
+from zoo.files import get_evaluations_folder
 from zoo.looking import mistakes
 
 CASES = (

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from zoo.datasets import open_images
 from zoo.evaluation.drawing import draw_legend_below, make_figure, use_style, write_panel_letters
-from zoo.evaluation.evaluating import build_probe_maker, featurise_data, get_evaluations_folder
+from zoo.evaluation.evaluating import build_probe_maker, featurise_data
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.measuring import N_SEEDS, divide, label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.features import Features
-from zoo.files import replace_file
+from zoo.files import get_evaluations_folder, replace_file
 from zoo.studies.figure_svg import render_figure_svg
 
 if TYPE_CHECKING:

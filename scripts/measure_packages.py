@@ -23,11 +23,10 @@ from zoo.evaluation.evaluating import (
     Request,
     evaluate,
     featurise_data,
-    get_evaluations_folder,
     get_runs_folder,
     make_evaluation_rows,
 )
-from zoo.files import get_content_folder
+from zoo.files import get_content_folder, get_evaluations_folder
 from zoo.results.recording import record
 
 NAME = "fashionmnist-10k"

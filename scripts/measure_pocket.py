@@ -28,13 +28,12 @@ from zoo.evaluation.evaluating import (
     Request,
     evaluate,
     featurise_data,
-    get_evaluations_folder,
     get_runs_folder,
     make_evaluation_rows,
 )
 from zoo.evaluation.label_free.measuring import compute_metric_inputs, make_metric_rows, measure
 from zoo.features import Features
-from zoo.files import get_content_folder
+from zoo.files import get_content_folder, get_evaluations_folder
 from zoo.results.recording import record
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 

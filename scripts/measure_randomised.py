@@ -29,12 +29,11 @@ from zoo.evaluation.evaluating import (
     Request,
     evaluate,
     featurise_data,
-    get_evaluations_folder,
     get_runs_folder,
     make_evaluation_rows,
 )
 from zoo.evaluation.label_free.measuring import MetricResult, compute_metric_inputs, make_metric_rows, measure
-from zoo.files import get_content_folder
+from zoo.files import get_content_folder, get_evaluations_folder
 from zoo.results.recording import RecordedNumbers, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 

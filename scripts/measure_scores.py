@@ -40,14 +40,14 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.scoring import Task, build_logistic_scorer
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
-from zoo.evaluation.evaluating import featurise_data, get_evaluations_folder
+from zoo.evaluation.evaluating import featurise_data
 from zoo.evaluation.label_free.rank import compute_spectrum, matrix_entropy, nesum, rankme, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.transferability.components import centre_labelled
 from zoo.evaluation.transferability.leave_one_out import fit_ridge, neighbour_predictions, ridge_predictions
 from zoo.evaluation.transferability.scores import gbc, h_score, logme, nleep, transrate
 from zoo.features import featurise
-from zoo.files import get_content_folder, replace_file
+from zoo.files import get_content_folder, get_evaluations_folder, replace_file
 from zoo.loading import load
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of Debian's package

@@ -126,7 +126,7 @@ def slim_resnets(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNets of bottlenecks have a quarter of the channels inside these: the same layers in a tenth of the memory."""
     from zoo.encoders import resnet
 
-    monkeypatch.setattr(resnet, "get_model", partial(resnet.get_model, width_per_group=16))
+    monkeypatch.setattr(resnet, "make_resnet", partial(resnet.make_resnet, width_per_group=16))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -75,6 +76,16 @@ def use_shipped_only() -> Iterator[None]:
 def get_cache_folder() -> Path:
     """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist."""
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
+
+
+def get_evaluations_folder() -> Path:
+    """Default folder of features, measured probes and answers."""
+    return get_cache_folder() / "evaluations"
+
+
+def format_path_part(text: str) -> str:
+    """A text as a part of a path on every system."""
+    return re.sub(r"[^\w.+-]", "_", text) or "_"
 
 
 @contextmanager

@@ -65,6 +65,34 @@ def test_an_rgb_image_is_treated_as_by_the_classic_transforms_to_the_last_bit(
     assert torch.equal(ours, classic(preprocess)(image))
 
 
+@for_each(
+    [
+        (px, size, fit)
+        for px in (224, 8)
+        for size in ((7, 5), (224, 100), (31, 224), (300, 225))
+        for fit in ("crop", "squash")
+    ],
+    arguments=3,
+)
+def test_steps_are_torchvisions_where_the_crop_is_larger_than_the_image(
+    px: int, size: tuple[int, int], fit: Any
+) -> None:
+    small = replace(USUAL, resize_px=97, crop_px=px, fit=fit)
+    image = noise(*size)
+    assert torch.equal(build_preprocess(small)(image), classic(small)(image))
+    assert repr(build_preprocess(small)) == repr(
+        transforms.Compose(
+            [
+                v2.RGB(),
+                transforms.Resize(small.resize_size),
+                transforms.CenterCrop((px, px)),
+                transforms.ToTensor(),
+                transforms.Normalize(list(small.mean), list(small.std)),
+            ]
+        )
+    )
+
+
 def bioclip() -> transforms.Compose:
     """That of the package pybioclip, which resizes floating-point numbers."""
     return transforms.Compose(

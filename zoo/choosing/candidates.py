@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from ..cards.catalogue import load_catalogue
 from ..cards.costs import estimate_memory, find_cost
 from ..datasets import ImageData, ImageSet
-from ..encoders.costs import estimate_images_per_second
 from ..errors import DataError, QueryError, format_count
 from ..evaluation.evaluating import get_features_folder, get_runs_folder
 from ..features import Features, featurise, load_features
@@ -190,6 +189,8 @@ class ImageContender:
         cost = find_cost(load_catalogue()[self.name]) if self.expects else None
         if cost is None:
             return None, ""
+        from ..encoders.costs import estimate_images_per_second
+
         rate = estimate_images_per_second(cost, self.ground.device, batch_size=self.ground.how.batch_size)
         return 1.0 / rate, "expected"
 

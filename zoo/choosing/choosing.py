@@ -26,10 +26,11 @@ from ..datasets.notes import describe_decoding
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable, format_count
 from ..evaluation.bootstrap import make_interval_columns
 from ..evaluation.drawing import FULL_WIDTH
-from ..evaluation.evaluating import Request, evaluate_decomposition, get_evaluations_folder, get_runs_folder
+from ..evaluation.evaluating import Request, evaluate_decomposition, get_runs_folder
 from ..evaluation.measuring import ProbeCache
 from ..evaluation.protocols import PROTOCOLS
 from ..features.work_items import FeaturisingOptions
+from ..files import get_evaluations_folder
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from .candidates import ImageContender, Load, RaceContext

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import format_count
+from ..files import get_evaluations_folder, get_user_folder
 from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
 from .evaluation_output import build_risk_document, print_risk
 from .measure_options import (
@@ -45,6 +46,7 @@ from .output import (
     wrap_indented,
     wrap_text,
 )
+from .stored_answers import StoredAnswer, describe_image_sets, list_content_stamps
 
 if TYPE_CHECKING:
     from ..choosing.choosing import Choice, ChoicePlan
@@ -140,9 +142,6 @@ def choose_command(
     the same command goes on where it stopped, and other constraints cost only what is new. Nothing is added to your
     results; `zoo evaluate` does that.
     """
-    from ..choosing.choosing import choose, plan_choice
-    from ..progress import ProgressBar
-
     if dry_run:
         reject_unused_options(("decompose", "page"), "--dry-run measures nothing")
     require_page_at(page)
@@ -165,29 +164,45 @@ def choose_command(
     }
     of_images = describe_images(data, has_intervals=False)[0]["images"]
     if dry_run:
+        from ..choosing.choosing import plan_choice
+
         plan = plan_choice(data, **shared)
         if as_json:
             print_json({"dry_run": True, **plan.as_dict(), "images": of_images})
         else:
             _print_plan(plan)
         return
-    choice = choose(
-        data,
-        **shared,
-        decompose=decompose,
-        mistakes=page is not None,
-        progress=lambda part: ProgressBar("images"),
-        tell=log_progress,
-    )
+    asked = {"verb": "choose", "options": shared, "decompose": decompose, "content": list_content_stamps()}
+    asked |= {"images": describe_image_sets(data), "folders": [str(get_user_folder()), str(root)]}
+    place = StoredAnswer(root or get_evaluations_folder(), asked)
+    answer = place.find() if page is None and not offline else None
+    choice = None
+    if answer is None:
+        from ..choosing.choosing import choose
+        from ..progress import ProgressBar
+
+        choice = choose(
+            data,
+            **shared,
+            decompose=decompose,
+            mistakes=page is not None,
+            progress=lambda part: ProgressBar("images"),
+            tell=log_progress,
+        )
+        answer = {"document": choice.as_dict(), "shown": _build_shown(choice)}
+        if page is None and _is_final(choice):
+            place.store(answer)
+    else:
+        log_progress("as it was chosen before")
     if not as_json:
-        _print(choice)
+        _print(answer["shown"])
         sys.stdout.flush()
-    if page is not None:
+    if page is not None and choice is not None:
         from ..choosing.wording import write_page
 
         write_page(choice, page, images=None if hides_images else data)
     if as_json:
-        print_json({**choice.as_dict(), "page": None if page is None else str(page), "images": of_images})
+        print_json({**answer["document"], "page": None if page is None else str(page), "images": of_images})
     elif page is not None:
         click.echo(f"page: {page}", err=not sys.stdout.isatty())
 
@@ -209,25 +224,52 @@ def _spelled(images: str, options: Mapping[str, Any]) -> str:
 _FEW = 3  # encoders that were dropped and are named, with the reason, unasked
 
 
-def _print(choice: Choice) -> None:
+def _is_final(choice: Choice) -> bool:
+    """Whether the race would end alike once more: nobody failed, and the time cut nothing off."""
+    from ..choosing.choosing import N_CURVES
+
+    standings = choice.race.standings
+    reasons = [one.reason for one in standings if one.reason]
+    has_all = choice.race.leader.n_train == choice.data.n_train
+    n_curves = min(N_CURVES, sum(one.status == "probed" for one in standings))
+    has_curves = len(choice.curves) == n_curves
+    return has_all and has_curves and all(reason.endswith("beyond doubt") for reason in reasons)
+
+
+def _build_shown(choice: Choice) -> dict[str, Any]:
+    """What a terminal shows of a choice."""
     from ..choosing import wording
 
-    click.echo(click.style(f"\n{wording.describe_choice(choice)}", bold=True) + "\n")
-    print_table(wording.list_headers(choice), wording.list_ranked_rows(choice), right=wording.NUMBERS)
-    click.echo("\n" + "\n".join(map(wrap_text, wording.answer(choice))))
-    if choice.risk is not None:
-        print_risk(choice.risk.encoder, build_risk_document(choice.risk))
-    dropped = wording.describe_dropped(choice)
     warnings = [*choice.plan.data.notes, *choice.notes]
-    reading = [line for line in wording.explain_numbers(choice) if line not in warnings]
+    return {
+        "title": wording.describe_choice(choice),
+        "headers": wording.list_headers(choice),
+        "rows": wording.list_ranked_rows(choice),
+        "numbers": wording.NUMBERS,
+        "answer": wording.answer(choice),
+        "risk": None if choice.risk is None else [choice.risk.encoder, build_risk_document(choice.risk)],
+        "dropped": wording.describe_dropped(choice),
+        "warnings": warnings,
+        "reading": [line for line in wording.explain_numbers(choice) if line not in warnings],
+        "commands": choice.commands,
+    }
+
+
+def _print(shown: Mapping[str, Any]) -> None:
+    click.echo(click.style(f"\n{shown['title']}", bold=True) + "\n")
+    print_table(shown["headers"], shown["rows"], right=shown["numbers"])
+    click.echo("\n" + "\n".join(map(wrap_text, shown["answer"])))
+    if shown["risk"] is not None:
+        print_risk(*shown["risk"])
+    dropped, warnings, reading = shown["dropped"], shown["warnings"], shown["reading"]
     if len(dropped) > _FEW:
         encoders = format_count(len(dropped), "encoder")
-        warnings += [f"{encoders} dropped from the race; --verbose says why"] * (not is_verbose())
+        warnings = [*warnings, *[f"{encoders} dropped from the race; --verbose says why"] * (not is_verbose())]
     else:
         warnings, dropped = [*warnings, *dropped], []
     print_notes(warnings, [*dropped, *reading])
-    print_command("in Python", choice.commands["load"])
-    print_command("all label settings, and a probe that is kept", choice.commands["evaluate"])
+    print_command("in Python", shown["commands"]["load"])
+    print_command("all label settings, and a probe that is kept", shown["commands"]["evaluate"])
 
 
 def _print_plan(plan: ChoicePlan) -> None:

@@ -182,7 +182,7 @@ def build_engine(options: dict[str, Any]) -> EngineOptions:
 
     ``skip_corrupt`` becomes True or False: by default images that cannot be read are left out where an engine is used.
     """
-    from ..evaluation.evaluating import get_evaluations_folder
+    from ..files import get_evaluations_folder
 
     own = {name: options.pop(name) for name in ENGINE_NAMES}
     engine = EngineOptions(where=own.pop("root") or get_evaluations_folder(), **own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,7 @@ from .measure_options import (
 )
 from .options import FoldedCommand, add_options, complete_encoder_names, get_given_options, reject_unused_options
 from .output import add_json_option, log_progress, print_json, print_notes, wrap_text
+from .stored_answers import StoredAnswer, decode_rows, encode_rows, list_content_stamps, locate_encoder_answer
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -164,14 +166,13 @@ def evaluate_command(
             f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
             "with it and the same --to, but without --on, --part and --store."
         )
-    from ..features.work_items import format_path_part
+    from ..files import format_path_part
 
     ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
     pages = {} if page is None else {name: page.with_stem(f"{page.stem}-{format_path_part(name)}") for name in ids}
     if page is not None and len(ids) == 1:
         pages = {ids[0]: page}
-    request = build_request(options, decompose=decompose)
     data = open_labelled_images(images, options, takes_numbers=True)
     if data.train.target:
         reject_unused_options(NOT_FOR_NUMBERS, f"{data.name!r} has numbers for labels, and ridge regression to them")
@@ -197,7 +198,13 @@ def evaluate_command(
         added = recorded.document if recorded else None
         found.append(document | of_images | {"recorded": added, "not_recorded": problem or None})
 
+    plain = not (by_workers or judged or saved or pages or data.train.tags or data.train.target)
+    asked = {"verb": "evaluate", "supervised": supervised, "decompose": decompose, "source": source, "options": options}
+    places = _locate_answers(ids, data, engine, asked) if plain else {}
+    answers = {name: answer for name, place in places.items() if (answer := place.find()) is not None}
+    request = None if len(answers) == len(ids) else build_request(options, decompose=decompose)
     if by_workers:
+        assert request is not None
         done = _by_workers(ids, images, supervised, source, data, request, engine, options)
         if done.measured and not as_json:  # before anything can go wrong with the results
             print_many([one.document for one in done.measured], notes)
@@ -208,14 +215,24 @@ def evaluate_command(
         require_measured(problems, len(done.failed), len(ids))
         return
     twin: Any = parse_number(supervised)
-    if supervised is not None and twin is None:
-        twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
-    request, failed = replace(request, supervised=twin), list[dict[str, str]]()
-    from ..evaluation.evaluating import make_evaluation_rows
-    from ..evaluation.multilabel import TagEvaluation, make_tag_rows
-    from ..evaluation.regression import RegressionEvaluation, make_number_rows
-
+    if request is not None:
+        if supervised is not None and twin is None:
+            twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
+        request = replace(request, supervised=twin)
+    failed = list[dict[str, str]]()
     for name in ids:
+        from ..datasets.notes import describe_small_images
+
+        px = load_catalogue()[name].preprocess.crop_px
+        if name in answers:
+            answer = answers[name]
+            log_progress(f"{name}: as it was measured before")
+            if not as_json:
+                print_evaluation(answer["document"], [*notes, *describe_small_images(data.train, encoder=name, px=px)])
+                sys.stdout.flush()
+            add(answer["document"], partial(decode_rows, answer["rows"]))
+            continue
+        assert request is not None
         try:
             wants_metrics = judged or saved is not None
             measured, kept = _measured(name, data, engine, options, request, wants_probe=wants_metrics or bool(pages))
@@ -230,21 +247,20 @@ def evaluate_command(
             continue
         document = build_encoder_document(measured, kept)
         if not as_json:  # before anything can go wrong with the results
-            from ..datasets.notes import describe_small_images
-
-            sizes = describe_small_images(data.train, encoder=name, px=load_catalogue()[name].preprocess.crop_px)
+            sizes = describe_small_images(data.train, encoder=name, px=px)
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
                 click.echo(wrap_text(f"Saved the probe to {where}; predict images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        kinds: dict[type, Any] = {TagEvaluation: make_tag_rows, RegressionEvaluation: make_number_rows}
-        to_rows = kinds.get(type(measured), make_evaluation_rows)
         more: dict[str, Any] = {
             "saved": None if where is None else str(where),
             "page": str(pages[name]) if pages else None,
         }
         more |= {"mistakes": None if mistakes is None else asdict(mistakes)}
-        add(document | more, partial(to_rows, measured, source=source))
+        rows = _make_rows(measured, source)
+        add(document | more, rows)
+        if name in places and not measured.problems:
+            places[name].store({"document": document | more, "rows": encode_rows(rows())})
         if mistakes is not None:
             from ..looking.pages import write_page
 
@@ -255,6 +271,27 @@ def evaluate_command(
     if as_json:
         print_json({"evaluations": found, "failed": failed})
     require_measured(problems, len(failed), len(ids))
+
+
+def _locate_answers(
+    ids: list[str], data: ImageData, engine: EngineOptions, asked: dict[str, Any]
+) -> dict[str, StoredAnswer]:
+    assert engine.folder is not None
+    if asked["supervised"] in load_catalogue():
+        asked = asked | {"twin": asdict(load_catalogue()[asked["supervised"]])}
+    if asked["decompose"]:
+        asked = asked | {"content": list_content_stamps()}
+    return {name: locate_encoder_answer(engine.folder, name, data, asked) for name in ids}
+
+
+def _make_rows(measured: Any, source: str) -> Callable[[], Any]:
+    """What makes the rows of an evaluation."""
+    from ..evaluation.evaluating import make_evaluation_rows
+    from ..evaluation.multilabel import TagEvaluation, make_tag_rows
+    from ..evaluation.regression import RegressionEvaluation, make_number_rows
+
+    kinds: dict[type, Any] = {TagEvaluation: make_tag_rows, RegressionEvaluation: make_number_rows}
+    return partial(kinds.get(type(measured), make_evaluation_rows), measured, source=source)
 
 
 NOT_FOR_NUMBERS = ("neighbours", "probe", "protocol", "decompose", "page")
@@ -452,8 +489,9 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
     images that are new to it.
     """
     from ..datasets.images import count_copies, count_shared_groups
-    from ..evaluation.evaluating import evaluate_decomposition, get_evaluations_folder, get_runs_folder
+    from ..evaluation.evaluating import evaluate_decomposition, get_runs_folder
     from ..features import load_features
+    from ..files import get_evaluations_folder
 
     of_train, of_test = load_features(train), load_features(test)
     twin: Any = parse_number(supervised)

@@ -16,6 +16,7 @@ from ..cards.catalogue import load_catalogue
 from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, find_feature_metric
 from .engine_options import (
+    EngineOptions,
     add_engine_options,
     build_engine,
     build_setting,
@@ -47,10 +48,12 @@ from .options import (
     reject_unused_options,
 )
 from .output import add_json_option, log_progress, print_json, print_notes, print_table
+from .stored_answers import decode_rows, describe_image_sets, encode_rows, locate_encoder_answer
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.label_free.measuring import MetricInputs, MetricResult
+    from ..evaluation.many_encoders import MetricsSpec
 
 BETTER = {True: "higher", False: "lower", None: "neither"}
 Record = dict[str, Any]
@@ -175,9 +178,6 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
         if not point or not option:
             raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
         chosen.setdefault(find_feature_metric(name).name, {})[option] = value
-    from ..evaluation.label_free.measuring import check_options
-
-    check_options(wanted, chosen)
     *names, last = words
     if names:
         reject_unused_options(("beside",), "images have a part for validation, and --val is for files of features")
@@ -219,9 +219,10 @@ def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record,
     """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
-    from ..evaluation.label_free.measuring import read_arrays, select_arguments
+    from ..evaluation.label_free.measuring import check_options, read_arrays, select_arguments
     from ..evaluation.label_free.rank import compute_spectrum
 
+    check_options(wanted, chosen)
     arrays = read_arrays(path, beside=options["beside"])
     spectrum: Any = None  # one for all metrics that read it, so that the features are passed over once
     ids = arrays.get("ids")
@@ -266,11 +267,6 @@ def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record,
 def _of_encoders(
     wanted: Sequence[str], names: Sequence[str], images: str, chosen: Record, options: Record, as_json: bool
 ) -> None:
-    from ..evaluation.label_free.measuring import make_metric_rows
-    from ..evaluation.many_encoders import MetricsSpec, compute_encoder_metrics, measure_many_metrics
-    from ..features.running import build_run_spec
-    from ..progress import ProgressBar
-
     engine = build_engine(options)
     reject_unused_options(("stored",), "what metrics read of features is kept in float32")
     ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
@@ -280,19 +276,14 @@ def _of_encoders(
     target = None
     if options["target"] is not None:
         target = partial(_target, options["target"], {name: options[name] for name in SHOWN_OPTIONS})
-    setting = build_setting(images, data, options, engine)
-    if target is not None:
-        setting = replace(setting, fingerprints={**setting.fingerprints, "target": target().train.fingerprint})
-    taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
-    measuring = MetricsSpec(
-        setting=setting,
-        target=target,
-        metrics=tuple(wanted),
-        options=chosen,
-        taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
-        source=options["source"],
-        describe=build_metrics_document,
+    asked = {"verb": "metric", "metrics": wanted, "chosen": chosen, "options": options}
+    asked["target"] = None if target is None else describe_image_sets(target())
+    places = (
+        {}
+        if engine.is_used or engine.folder is None
+        else {name: locate_encoder_answer(engine.folder, name, data, asked) for name in ids}
     )
+    answers = {name: answer for name, place in places.items() if (answer := place.find()) is not None}
     of_images, notes = describe_images(data, has_intervals=False)
     found: list[Record] = []
     problems: list[str] = []
@@ -311,13 +302,21 @@ def _of_encoders(
         found.append(document | {"notes": all_notes} | of_images | added)
 
     failed: list[Record] = []
+    measuring = None
+    if len(answers) < len(ids):
+        measuring = _build_spec(wanted, images, data, target, chosen, options, engine)
     if engine.is_used:
+        from ..evaluation.many_encoders import measure_many_metrics
+        from ..features.running import build_run_spec
+        from ..progress import ProgressBar
+
+        assert measuring is not None
         resources = engine.resources(options["device"])
         command = rebuild_command(images)
-        asked = build_run_spec(
-            setting, ids, data, (), resources=resources, verb="metric", command=command, more=measuring.asked
+        run = build_run_spec(
+            measuring.setting, ids, data, (), resources=resources, verb="metric", command=command, more=measuring.asked
         )
-        with open_recorded_run(engine, asked, options["device"]) as (workers, journal):
+        with open_recorded_run(engine, run, options["device"]) as (workers, journal):
             done = measure_many_metrics(
                 measuring, ids, data, workers, journal, ProgressBar("encoders"), resources=resources
             )
@@ -327,27 +326,71 @@ def _of_encoders(
         n_failed = len(done.failed)
     else:
         for name in ids:
+            if name in answers:
+                log_progress(f"{name}: as it was measured before")
+                add(answers[name]["document"], partial(decode_rows, answers[name]["rows"]))
+                continue
+            assert measuring is not None
             try:
                 log_progress(f"{name}: features of {data.name}")
-                inputs, measured = compute_encoder_metrics(
-                    measuring, name, progress=lambda label: ProgressBar("images"), tell=log_progress
-                )
+                document, rows = _measure(measuring, name)
             except ZooError as error:
                 if len(ids) == 1:
                     raise
                 failed.append({"encoder": name, "error": str(error)})
                 click.echo(f"{name}: {error}", err=True)
                 continue
-            add(
-                build_metrics_document(inputs, measured),
-                partial(make_metric_rows, measured, inputs, source=options["source"]),
-            )
+            add(document, rows)
+            if all(one["value"] is not None for one in document["metrics"]):  # else what is missing may come
+                places[name].store({"document": document, "rows": encode_rows(rows())})
         if as_json:
             print_json(found[0] if len(ids) == 1 else {"encoders": found, "failed": failed})
         n_failed = len(failed)
     require_measured(problems, n_failed, len(ids))
     if found and all(one["value"] is None for document in found for one in document["metrics"]):
         raise click.ClickException(_NONE)
+
+
+def _build_spec(
+    wanted: Sequence[str],
+    images: str,
+    data: ImageData,
+    target: Callable[[], ImageData] | None,
+    chosen: Record,
+    options: Record,
+    engine: EngineOptions,
+) -> MetricsSpec:
+    """What is to be measured of every encoder."""
+    from ..evaluation.label_free.measuring import check_options
+    from ..evaluation.many_encoders import MetricsSpec
+
+    check_options(wanted, chosen)
+    setting = build_setting(images, data, options, engine)
+    if target is not None:
+        setting = replace(setting, fingerprints={**setting.fingerprints, "target": target().train.fingerprint})
+    taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
+    return MetricsSpec(
+        setting=setting,
+        target=target,
+        metrics=tuple(wanted),
+        options=chosen,
+        taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
+        source=options["source"],
+        describe=build_metrics_document,
+    )
+
+
+def _measure(measuring: MetricsSpec, name: str) -> tuple[Record, Callable[[], Mapping[Any, Mapping[str, Any]]]]:
+    """The metrics of an encoder as JSON, and what makes their rows."""
+    from ..evaluation.label_free.measuring import make_metric_rows
+    from ..evaluation.many_encoders import compute_encoder_metrics
+    from ..progress import ProgressBar
+
+    inputs, measured = compute_encoder_metrics(
+        measuring, name, progress=lambda label: ProgressBar("images"), tell=log_progress
+    )
+    rows = partial(make_metric_rows, measured, inputs, source=measuring.source)
+    return build_metrics_document(inputs, measured), rows
 
 
 def build_metrics_document(inputs: MetricInputs, found: Sequence[MetricResult]) -> Record:

@@ -31,15 +31,13 @@ from .image_files import (
 )
 from .images import ImageData, ImageSet, LazyItems, compute_digest, require_two_parts
 from .rendering import ShapesRenderer, compute_geometry, get_renderer, load_cached_array
-from .rgb import CentreCrop, apply_orientation
+from .rgb import CropStep, apply_orientation
 from .split_names import group_names_by_part
 from .subsets import split_positions_by_hash
 
 with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
-    from torchvision import transforms
-    from torchvision.transforms import functional
 
 CHANNELS = {"depth": 1, "normals": 3}
 """Tasks that have maps, and the numbers at a pixel of each."""
@@ -224,18 +222,18 @@ def align_map(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> 
 def _source_pixels(height: int, width: int, preprocess: Preprocess) -> np.ndarray:
     """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
 
-    Torchvision resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
+    Pillow resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
     """
     short, long = min(height, width), max(height, width)
     resize_px, crop_px, is_squashed = preprocess.resize_px, preprocess.crop_px, preprocess.fit == "squash"
-    crop = transforms.CenterCrop if preprocess.crop_rounding == "half even" else CentreCrop
+    crop = CropStep((crop_px, 1), rounds_down=preprocess.crop_rounding == "down")
     longer_px = resize_px if is_squashed else int(resize_px * long / short)  # as torchvision rounds it
     resized = {long: longer_px, short: resize_px}  # px of each side
 
     def moved(side: int) -> np.ndarray:
         numbers = Image.fromarray(np.arange(1, side + 1, dtype=np.int32)[:, None])
-        column = functional.resize(numbers, [resized[side], 1], transforms.InterpolationMode.NEAREST_EXACT)
-        return np.asarray(crop((crop_px, 1))(column))[:, 0].astype(np.int64) - 1  # padded with 0
+        column = numbers.resize((1, resized[side]), Image.Resampling.NEAREST)
+        return np.asarray(crop(column))[:, 0].astype(np.int64) - 1  # padded with 0
 
     rows, columns = moved(height)[:, None], moved(width)[None, :]
     source = np.where((rows >= 0) & (columns >= 0), rows * width + columns, -1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import io
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CorruptImage, DataError, UnknownName
+from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
 from ..optional import require_extra
 from .bands import open_image
 from .image_files import (
@@ -369,16 +371,23 @@ def digits() -> ImageSet:
     ----------
     E. Alpaydin and C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI (its test part).
     """
-    with require_extra("evaluate", needed_for="The handwritten digits"):
-        from sklearn.datasets import load_digits
-
-    bunch = load_digits()
+    found = find_spec("sklearn")  # whose import takes longer than all else of a short command
+    if found is None or found.origin is None:
+        raise MissingExtra("sklearn", extra="evaluate", needed_for="The handwritten digits")
+    path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"  # that sklearn.datasets.load_digits reads
+    try:
+        table = np.loadtxt(gzip.decompress(path.read_bytes()).decode().splitlines(), delimiter=",", dtype=np.int64)
+    except OSError as error:
+        raise DataError(
+            f"The handwritten digits of scikit-learn cannot be read ({path}: {error.strerror or error}); "
+            "install it again."
+        ) from error
     return array_images(
-        np.rint(bunch.images * (255 / 16)).astype(np.uint8),  # (n, 8, 8), pixels come as 0 to 16
-        bunch.target.astype(np.int64),
+        np.rint(table[:, :-1].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8),  # pixels come as 0 to 16
+        table[:, -1],
         name="digits",
         split="all",
-        classes=tuple(str(name) for name in bunch.target_names),
+        classes=tuple(map(str, range(10))),
     )
 
 

@@ -1,16 +1,20 @@
-"""From an image of any kind to an encoder's input image: 8 bits a channel, upright, RGB.
+"""From an image of any kind to an encoder's input: 8-bit RGB, upright, resized, cropped, and as numbers.
 
-Nothing of the zoo is imported when this file is run, for a pickled :class:`RGB` carries its text: worker processes that
-are started afresh unpickle it without the zoo, which under ``torch.hub`` they could not import.
+Nothing of the zoo is imported when this file is run, for a pickled step carries its text: worker processes that are
+started afresh unpickle it without the zoo, which under ``torch.hub`` they could not import.
+
+The steps do to an image of Pillow what those of torchvision with the same names do, to the last bit; torchvision
+itself, with its operators and torch's compiler, takes as long to import as torch.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 try:
     import numpy as np
@@ -19,6 +23,9 @@ except ModuleNotFoundError as error:
     from ..errors import MissingExtra
 
     raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Scale = tuple[float, float]
 """Which values are black and white."""
@@ -298,7 +305,16 @@ def crop_extreme_ratio(image: Image.Image) -> Image.Image:
     return image.crop((0, cut, width, height - cut) if width < height else (cut, 0, width - cut, height))
 
 
-class RGB:
+class ImageStep:
+    """A step of a preprocessing, as it is pickled: with the text of this file."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The text of this file, for there may be no zoo where it is unpickled."""
+        text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
+        return eval, (_UNPICKLE, {"text": text, "kind": type(self).__name__, "options": vars(self)})
+
+
+class RGB(ImageStep):
     """First step of a preprocessing: :func:`to_rgb`, then :func:`crop_extreme_ratio` for what follows.
 
     Where the resize squashes the image into a square, nothing of it is cut away.
@@ -312,36 +328,109 @@ class RGB:
         return upright if self.is_squashed else crop_extreme_ratio(upright)
 
     def __repr__(self) -> str:
-        """Enters the hash of a preprocessing."""
+        """Enters the hash of a preprocessing, as the reprs of all steps do."""
         return "RGB()"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The text of this file, for there may be no zoo where it is unpickled."""
-        text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        return eval, (_UNPICKLE, {"text": text, "kind": "RGB", "options": {"is_squashed": self.is_squashed}})
 
+class ResizeStep(ImageStep):
+    """Pillow's resize: of the shorter side to a number of pixels, or of height and width to two."""
 
-class CentreCrop:
-    """torchvision's centre crop, but for an odd rest: the first pixel is rounded down, as by transformers."""
+    def __init__(self, size: int | tuple[int, int], *, interpolation: str = "bilinear") -> None:
+        self.size, self.interpolation = size, interpolation
 
-    def __init__(self, size: tuple[int, int]) -> None:
-        self.size = size  # height, width
-
-    def __call__(self, image: Any) -> Any:
-        """An image of PIL or a tensor (..., height, width), cut, and padded with zeros where it is smaller."""
-        from torchvision.transforms import functional
-
-        _, *sides = functional.get_dimensions(image)
-        top, left = (int((side - px) / 2) for side, px in zip(sides, self.size, strict=True))
-        return functional.crop(image, top, left, *self.size)
+    def __call__(self, image: Image.Image) -> Image.Image:
+        if isinstance(self.size, tuple):
+            height, width = self.size
+        else:
+            short, long = sorted(image.size)
+            rest = int(self.size * long / short)
+            width, height = (self.size, rest) if image.width <= image.height else (rest, self.size)
+        if image.size == (width, height):
+            return image
+        return image.resize((width, height), Image.Resampling[self.interpolation.upper()])
 
     def __repr__(self) -> str:
-        """Enters the hash of a preprocessing."""
-        return f"CentreCrop(size={self.size})"
+        return f"Resize(size={self.size}, interpolation={self.interpolation}, max_size=None, antialias=True)"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        return eval, (_UNPICKLE, {"text": text, "kind": "CentreCrop", "options": {"size": self.size}})
+
+class CropStep(ImageStep):
+    """The middle of an image, padded with black where it is smaller.
+
+    The first pixel of an odd rest is rounded half to even, as by torchvision, or with ``rounds_down`` as by
+    transformers.
+    """
+
+    def __init__(self, size: tuple[int, int], *, rounds_down: bool = False) -> None:
+        self.size, self.rounds_down = size, rounds_down  # height, width
+
+    def __call__(self, image: Any) -> Any:
+        """Of an image of Pillow, or of a tensor (..., height, width)."""
+        is_tensor = not isinstance(image, Image.Image)
+        shape = image.shape[-2:] if is_tensor else (image.height, image.width)
+        top, left = (self._begin(side, px) for side, px in zip(shape, self.size, strict=True))
+        bottom, right = top + self.size[0], left + self.size[1]
+        if not is_tensor:
+            return image.crop((left, top, right, bottom))
+        from torch.nn.functional import pad  # which cuts where a number is negative
+
+        return pad(image, (-left, right - shape[1], -top, bottom - shape[0]))
+
+    def _begin(self, side: int, px: int) -> int:
+        if self.rounds_down:
+            return int((side - px) / 2)
+        return round((side - px) / 2) if side >= px else -((px - side) // 2)
+
+    def __repr__(self) -> str:
+        return f"{'CentreCrop' if self.rounds_down else 'CenterCrop'}(size={self.size})"
+
+
+class TensorStep(ImageStep):
+    """From an RGB image to a tensor float32 (3, height, width) in [0, 1]."""
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        import torch
+
+        pixels = torch.from_numpy(np.array(image, np.uint8))  # (height, width, 3)
+        return pixels.permute(2, 0, 1).contiguous().to(torch.get_default_dtype()).div(255)
+
+    def __repr__(self) -> str:
+        return "ToTensor()"
+
+
+class NormalizeStep(ImageStep):
+    """Less the mean and over the standard deviation of each channel, of a tensor (3, height, width)."""
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        self.mean, self.std = mean, std
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        import torch
+
+        mean, std = (torch.as_tensor(one, dtype=pixels.dtype)[:, None, None] for one in (self.mean, self.std))
+        return (pixels - mean).div_(std)
+
+    def __repr__(self) -> str:
+        return f"Normalize(mean={self.mean}, std={self.std})"
+
+
+def make_channel_reorder(channels: str) -> list[itemgetter[Any]]:
+    """The last step of a preprocessing whose channels are not red, green and blue; workers unpickle it."""
+    return [itemgetter([2, 1, 0])] if channels == "BGR" else []
+
+
+class Steps(ImageStep):
+    """Steps one after the other, in ``transforms`` as torchvision's ``Compose`` has them."""
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, image: Any) -> Any:
+        for step in self.transforms:
+            image = step(image)
+        return image
+
+    def __repr__(self) -> str:
+        return "\n".join(["Compose(", *(f"    {step}" for step in self.transforms), ")"])
 
 
 _UNPICKLE = """(

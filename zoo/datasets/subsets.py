@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ..errors import DataError, format_count
+from ..errors import DataError, QueryError, format_count
 from ..optional import require_extra
 from .images import ImageData, ImageSet, compute_split_groups, follow_first_copy, indicators_of
 
@@ -398,8 +398,8 @@ def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+def _hash(text: str, key: bytes = b"") -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8, key=key).digest(), "big")
 
 
 def _require_share(images: ImageSet, val_share: float) -> None:
@@ -407,3 +407,21 @@ def _require_share(images: ImageSet, val_share: float) -> None:
         raise DataError(
             f"{images.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."
         )
+
+
+def draw_image_positions(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarray:
+    """Positions of n images, int64, ascending: those whose names have the lowest hashes under a seed; None: of all."""
+    check_seed(seed)
+    n_there = len(images)
+    if n is None:
+        return np.arange(n_there)
+    if not is_whole(n, 1, n_there):
+        raise QueryError(
+            f"{n!r} images of {images.name!r} ({images.split}) were asked for, which has {n_there:,}; expected 1 to "
+            f"{n_there:,}."
+        )
+    if n == n_there:
+        return np.arange(n_there)
+    key = str(int(seed)).encode()
+    ranks = np.array([_hash(name, key) for name in images.names], np.uint64)
+    return np.sort(np.argsort(ranks, kind="stable")[:n]).astype(np.int64)

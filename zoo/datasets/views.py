@@ -14,22 +14,20 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
-from operator import itemgetter
 from typing import Any, cast
 
-from ..cards.schema import EncoderCard, Preprocess
+from ..cards.schema import EncoderCard
 from ..errors import QueryError
 from ..optional import require_extra
 from .images import ImageSet, LazyImages, compute_digest
 from .recipes import WORDS, AugmentationRecipe, PatchMasking
-from .rgb import crop_extreme_ratio, to_rgb
-from .subsets import check_seed, draw_uniform, is_whole
+from .rgb import RGB, NormalizeStep, Steps, TensorStep, crop_extreme_ratio, make_channel_reorder, to_rgb
+from .subsets import draw_image_positions, draw_uniform, is_whole
 
 with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image, ImageFilter
-    from torchvision import transforms
-    from torchvision.transforms import InterpolationMode, v2
+    from torchvision.transforms import InterpolationMode
     from torchvision.transforms.v2 import functional as F  # noqa: N812
 
 Uniform = Callable[[int], np.ndarray]
@@ -347,37 +345,11 @@ def make_rotations(images: ImageSet, *, n: int | None = None, seed: int = 0) -> 
     )
 
 
-def draw_image_positions(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarray:
-    """Positions of n images, int64, ascending: those whose names have the lowest hashes under a seed; None: of all."""
-    check_seed(seed)
-    n_there = len(images)
-    if n is None:
-        return np.arange(n_there)
-    if not is_whole(n, 1, n_there):
-        raise QueryError(
-            f"{n!r} images of {images.name!r} ({images.split}) were asked for, which has {n_there:,}; expected 1 to "
-            f"{n_there:,}."
-        )
-    if n == n_there:
-        return np.arange(n_there)
-    key = str(int(seed)).encode()
-    ranks = np.array([_rank(name, key) for name in images.names], np.uint64)
-    return np.sort(np.argsort(ranks, kind="stable")[:n]).astype(np.int64)
-
-
-def build_view_preprocess(card: EncoderCard) -> transforms.Compose:
-    """From a view to an encoder's input, float32 (3, px, px): its preprocessing without resize and crop.
-
-    Of torchvision's classes alone, which a worker process can unpickle.
-    """
+def build_view_preprocess(card: EncoderCard) -> Steps:
+    """From a view to an encoder's input, float32 (3, px, px): its preprocessing without resize and crop."""
     about = card.preprocess
-    normalize = transforms.Normalize(mean=list(about.mean), std=list(about.std))
-    return transforms.Compose([v2.RGB(), transforms.ToTensor(), normalize, *make_channel_reorder(about)])
-
-
-def make_channel_reorder(preprocess: Preprocess) -> list[itemgetter[Any]]:
-    """The last step of a preprocessing whose channels are not red, green and blue; workers unpickle it."""
-    return [itemgetter([2, 1, 0])] if preprocess.channels == "BGR" else []
+    normalize = NormalizeStep(mean=list(about.mean), std=list(about.std))
+    return Steps([RGB(is_squashed=True), TensorStep(), normalize, *make_channel_reorder(about.channels)])
 
 
 class ViewReader:
@@ -410,7 +382,3 @@ def _view(
 def _turned(image: Image.Image, index: int, turns: int) -> Image.Image:
     turn = _TURNS[turns]
     return image if turn is None else image.transpose(turn)
-
-
-def _rank(name: str, key: bytes) -> int:
-    return int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8, key=key).digest(), "big")

@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchvision.models.resnet import ResNet
 
 from ..errors import QueryError
-from .resnet import SmallResNet
+from .residual_networks import is_resnet
 
 Seen = Callable[[int, Tensor], object]
 """Called with the number of a block and its output."""
@@ -27,7 +26,7 @@ _CLASS_LATER = ("cls_attn_blocks", "blocks_token_only")  # of networks whose oth
 
 def list_block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
     """The blocks of each stage, the first first; none where they are not known."""
-    if isinstance(backbone, ResNet | SmallResNet):
+    if is_resnet(backbone):
         stages = [list(layer.children()) for name, layer in backbone.named_children() if name.startswith("layer")]
         stages[-1] += list(backbone.avgpool.children())[:-1]  # zoo:resnet50_last_block has a block before its average
         return stages

@@ -37,7 +37,6 @@ with require_extra("models", needed_for="Costs of networks"):
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
-    from torch.utils.flop_counter import FlopCounterMode
 
 _LARGE_BATCH = 64  # the other of the two batches from which memory by batch follows
 
@@ -134,6 +133,8 @@ def compute_network_cost(network: nn.Module, px: int) -> Cost:
     """
     with torch.device("meta"):
         one, many = (torch.empty(n, 3, px, px) for n in (1, _LARGE_BATCH))
+        from torch.utils.flop_counter import FlopCounterMode  # slow to import
+
         counter = FlopCounterMode(display=False)
         with torch.no_grad(), _FusedAttention(), counter:
             network(one)

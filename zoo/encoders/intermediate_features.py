@@ -16,7 +16,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from torchvision.models.resnet import ResNet
 
 from ..cards.blocks import Stages
 from ..cards.catalogue import get_base_card
@@ -34,7 +33,7 @@ from .blocks import average_map, list_block_modules, watch_blocks
 from .build import build_encoder
 from .encoder import ERRORS, Encoder, build_derived_pooling
 from .processor import use_fast_forward
-from .resnet import SmallResNet
+from .residual_networks import is_resnet
 
 _N_TIMED = 3  # forward passes, the fastest of which counts
 
@@ -312,5 +311,5 @@ def detect_stages(card: EncoderCard) -> Stages | None:
     if not modules or order != list(range(len(modules))):
         return None
     given = iter(widths)
-    pools_last = isinstance(network.backbone, ResNet | SmallResNet)
+    pools_last = is_resnet(network.backbone)
     return Stages(tuple(tuple(next(given) for _ in stage) for stage in stages), pools_last)

@@ -25,11 +25,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Tensor, nn
-from torchvision.models.resnet import ResNet
 
 from ..errors import QueryError
 from .blocks import compute_block_tokens, extract_patch_maps, has_tokens, list_block_modules, read_block_outputs
-from .resnet import SmallResNet
+from .residual_networks import is_resnet
 
 if TYPE_CHECKING:
     from .encoder import Encoder
@@ -141,7 +140,7 @@ class StageReader:
 def build_stage_reader(encoder: Encoder, *, px: int) -> StageReader:
     """The maps of an encoder for images of ``px`` x ``px``; QueryError if it has none, or none of this size."""
     backbone = encoder.backbone
-    if isinstance(backbone, ResNet | SmallResNet):
+    if is_resnet(backbone):
         return _of_resnet(backbone)
     if not (getattr(backbone, "feature_info", None) and hasattr(backbone, "forward_intermediates")):
         raise QueryError(

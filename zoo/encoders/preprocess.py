@@ -1,25 +1,17 @@
 """From an image to an encoder's input, as its card says.
 
-Unpickling the transforms needs nothing of the zoo: torchvision's classes follow one whose pickle carries its own text.
-Workers of a data loader that are started afresh could not import the zoo if it came through ``torch.hub``.
+Unpickling the steps needs nothing of the zoo, for each carries the text of its module: workers of a data loader that
+are started afresh could not import the zoo if it came through ``torch.hub``.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..cards.schema import Preprocess
-from ..datasets.rgb import RGB, CentreCrop
-from ..datasets.views import make_channel_reorder
+from ..datasets.rgb import RGB, CropStep, NormalizeStep, ResizeStep, Steps, TensorStep, make_channel_reorder
 from ..optional import require_extra
 
-with require_extra("models", needed_for="Preprocessing images"):
-    import torch
-    from torchvision import transforms
-    from torchvision.transforms import v2
 
-
-def build_preprocess(preprocess: Preprocess, *, fast_resize: bool = False) -> transforms.Compose:
+def build_preprocess(preprocess: Preprocess, *, fast_resize: bool = False) -> Steps:
     """The transform of ``card.preprocess``, from an image to a float32 tensor (3, crop_px, crop_px).
 
     The image is of PIL, or an array (height, width) or (height, width, channels). It is made 8-bit RGB first, and
@@ -33,23 +25,25 @@ def build_preprocess(preprocess: Preprocess, *, fast_resize: bool = False) -> tr
     most; the features are other features, with another hash of the preprocessing.
     """
     normalize = [
-        transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std)),
-        *make_channel_reorder(preprocess),
+        NormalizeStep(mean=list(preprocess.mean), std=list(preprocess.std)),
+        *make_channel_reorder(preprocess.channels),
     ]
-    if not fast_resize:
-        return transforms.Compose([*build_geometry_steps(preprocess), transforms.ToTensor(), *normalize])
     rgb, sized, cropped = build_geometry_steps(preprocess)
-    resize = v2.Resize(sized.size, interpolation=sized.interpolation)
+    if not fast_resize:
+        return Steps([rgb, sized, cropped, TensorStep(), *normalize])
+    with require_extra("models", needed_for="Resizing images as tensors"):
+        import torch
+        from torchvision import transforms
+        from torchvision.transforms import v2
+    resize = v2.Resize(sized.size, interpolation=transforms.InterpolationMode(sized.interpolation))
     as_float = transforms.ConvertImageDtype(torch.float32)
-    return transforms.Compose([rgb, v2.PILToTensor(), resize, cropped, as_float, *normalize])
+    return Steps([rgb, v2.PILToTensor(), resize, cropped, as_float, *normalize])
 
 
-def build_geometry_steps(preprocess: Preprocess) -> list[Any]:
+def build_geometry_steps(preprocess: Preprocess) -> tuple[RGB, ResizeStep, CropStep]:
     """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
-    how = transforms.InterpolationMode(preprocess.interpolation)
-    crop = transforms.CenterCrop if preprocess.crop_rounding == "half even" else CentreCrop
-    return [
+    return (
         RGB(is_squashed=preprocess.fit == "squash"),
-        transforms.Resize(preprocess.resize_size, interpolation=how),
-        crop((preprocess.crop_px, preprocess.crop_px)),
-    ]
+        ResizeStep(preprocess.resize_size, interpolation=preprocess.interpolation),
+        CropStep((preprocess.crop_px,) * 2, rounds_down=preprocess.crop_rounding == "down"),
+    )

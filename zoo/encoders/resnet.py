@@ -1,4 +1,4 @@
-"""Networks that torchvision builds, or that are built from its parts: ResNets, and AlexNets of the first methods.
+"""ResNets by torchvision's names, networks that are built from their parts, and AlexNets of the first methods.
 
 Every constructor gives the module without its classifier, and the dimensions of its features.
 """
@@ -11,16 +11,13 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torchvision.models import get_model
-from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
+
+from .residual_networks import BasicBlock, Bottleneck, ResNet, make_resnet
 
 
 def build_torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
-    """A ResNet of torchvision, by its name there."""
-    model = get_model(name, weights=None, **options)
-    if not isinstance(model, ResNet):
-        raise ValueError(f"torchvision's {name} is no ResNet; timm may have it, as timm:NAME")
-    return remove_classifier(model)
+    """A ResNet by its name in torchvision."""
+    return remove_classifier(make_resnet(name, **options))
 
 
 def build_resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
@@ -46,12 +43,12 @@ def make_widened_resnet(depth: int, width: int, *, block: type[Bottleneck] = Bot
         raise ValueError(f"width is {width!r}, expected a whole number from 1")
     if depth not in _DEPTHS:
         raise ValueError(f"depth is {depth!r}, expected one of {', '.join(map(str, _DEPTHS))}")
-    model = get_model("resnet50", weights=None) if block is Bottleneck else ResNet(block, [1, 1, 1, 1])
-    model.inplanes = 64 * width  # what _make_layer takes as the channels so far
+    model = make_resnet("resnet50") if block is Bottleneck else ResNet(block, [1, 1, 1, 1])
+    model.inplanes = 64 * width  # what make_stage takes as the channels so far
     model.conv1 = nn.Conv2d(3, model.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
     model.bn1 = nn.BatchNorm2d(model.inplanes)
     for stage, (n_blocks, stride) in enumerate(zip(_DEPTHS[depth], (1, 2, 2, 2), strict=True)):
-        blocks = model._make_layer(block, 64 * width * 2**stage, n_blocks, stride=stride)
+        blocks = model.make_stage(block, 64 * width * 2**stage, n_blocks, stride=stride)
         setattr(model, f"layer{stage + 1}", blocks)
     model.fc = nn.Linear(model.inplanes, 1)
     draw_convolutions(model)
@@ -67,7 +64,7 @@ def draw_convolutions(network: nn.Module) -> None:
 
 def build_resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
     """A ResNet-50 with one more bottleneck before its average pool, which sets the dimensions of the features."""
-    model = get_model("resnet50", weights=None)
+    model = make_resnet("resnet50")
     n_channels = model.fc.in_features
     if residual and (dim < n_channels or dim % n_channels):
         raise ValueError(f"dim is {dim}, expected a multiple of {n_channels} for a residual that repeats the channels")
@@ -260,7 +257,7 @@ def build_resnet50_lightness() -> tuple[nn.Module, int]:
     It is given images that are not normalised, pixels in [0, 1]. Source: facebookresearch/vissl,
     ``models/trunks/resnext.py`` with ``LAYER4_STRIDE: 1``.
     """
-    model: Any = get_model("resnet50", weights=None)
+    model: Any = make_resnet("resnet50")
     model.conv1 = LightnessConv(1, 64, kernel_size=7, stride=2, padding=3, bias=False)
     draw_convolutions(model.conv1)
     model.layer4[0].conv2.stride = model.layer4[0].downsample[0].stride = (1, 1)

@@ -21,9 +21,9 @@ from timm.models.convnext import ConvNeXtBlock
 from timm.models.regnet import RegNet, RegNetCfg
 from torch import Tensor, nn
 from torchvision.models import get_model
-from torchvision.models.resnet import Bottleneck
 
 from . import vit_models
+from .residual_networks import Bottleneck
 from .resnet import (
     build_resnet_wide,
     build_torchvision_resnet,
@@ -238,18 +238,16 @@ class AveragedShortcut(nn.Module):
         return F.avg_pool2d(F.pad(x, (0, 1, 0, 1), mode="replicate") if self.stride == 1 else x, 2, self.stride)
 
 
-class SelectiveBottleneck(Bottleneck):  # type: ignore[misc]  # torchvision has no types
+class SelectiveBottleneck(Bottleneck):
     """A bottleneck whose convolution of 3 x 3 is a selective kernel."""
 
-    def __init__(
-        self, inplanes: int, planes: int, stride: int = 1, downsample: Any = None, *rest: Any, **options: Any
-    ) -> None:
-        super().__init__(inplanes, planes, stride, downsample, *rest, **options)
-        self.conv2 = SelectiveKernel(planes, planes, stride)
-        self.bn2 = nn.Identity()  # the kernel has its own
+    def __init__(self, n_in: int, n: int, stride: int = 1, downsample: Any = None, **sizes: Any) -> None:
+        super().__init__(n_in, n, stride, downsample, **sizes)
+        self.conv2 = SelectiveKernel(n, n, stride)
+        self.bn2: nn.Module = nn.Identity()  # the kernel has its own
         if downsample is not None:
-            projection = nn.Conv2d(inplanes, 4 * planes, kernel_size=1, bias=False)
-            self.downsample = nn.Sequential(AveragedShortcut(stride), projection, nn.BatchNorm2d(4 * planes))
+            projection = nn.Conv2d(n_in, 4 * n, kernel_size=1, bias=False)
+            self.downsample = nn.Sequential(AveragedShortcut(stride), projection, nn.BatchNorm2d(4 * n))
 
 
 class DeepStem(nn.Sequential):

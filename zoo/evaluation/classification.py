@@ -34,7 +34,6 @@ from .ranking_metrics import ScoreRanking
 
 with require_extra("evaluate", needed_for="A metric of predictions"):
     import numpy as np
-    from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -226,7 +225,7 @@ def classification_metrics(
     wrong = predicted != y
     of_label = p[np.arange(n), y] / p.sum(axis=1)
     losses = -np.log(np.clip(of_label, np.finfo(np.float64).eps, 1))
-    confusion = confusion_matrix(y, predicted, labels=np.arange(k)).astype(np.int64)
+    confusion = np.bincount(k * y + predicted, minlength=k * k).reshape(k, k).astype(np.int64)
     counts = confusion.sum(axis=1)
     present = np.flatnonzero(counts)
     left_out = _absences(counts, n, names, what="class")

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import partial
 from hashlib import blake2b
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError, UnknownName, format_count
 from ..features import Features
 from ..features import featurise as compute_features
-from ..features.work_items import FeaturisingOptions, build_features_path, format_path_part
-from ..files import get_cache_folder
+from ..features.work_items import FeaturisingOptions, build_features_path
+from ..files import format_path_part
 from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
@@ -37,9 +36,9 @@ from .measuring import (
     PUBLISHED_SETTINGS,
     LabelSetting,
     ProbeCache,
+    ProbeMaker,
     ProbeRun,
     SettingResult,
-    TunedProbe,
     check_count,
     check_pair,
     compute_mean_error,
@@ -270,10 +269,9 @@ def _chosen(train: Features, request: Request) -> ProbeProtocols:
     )
 
 
-def build_probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> Callable[[], TunedProbe]:
+def build_probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> ProbeMaker:
     """A function that makes probes by the protocol; ``seed`` is of their random draws, such as the order of rows."""
-    probe_class = getattr(import_module(f".{_MODULES[protocol.probe]}", __package__), protocol.probe)
-    return partial(probe_class, **protocol.settings, device=device, seed=seed)
+    return ProbeMaker(protocol=protocol, module=_MODULES[protocol.probe], device=device, seed=seed)
 
 
 def choose_full_shot_kind(
@@ -321,11 +319,6 @@ def _n_labels(setting: LabelSetting, train: Features) -> float:
 
 
 PARTS = ("train", "val")
-
-
-def get_evaluations_folder() -> Path:
-    """Default folder of features and measured probes."""
-    return get_cache_folder() / "evaluations"
 
 
 def get_features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:

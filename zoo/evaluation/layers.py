@@ -34,11 +34,12 @@ from ..features import Features
 from ..features.computing import choose_device, get_autocast_dtype, get_number_type
 from ..features.featurising import FeatureColumns, featurise_parts, join_features
 from ..features.work_items import FeaturisingOptions
+from ..files import get_evaluations_folder
 from ..optional import require_extra
 from ..progress import Progress
 from ..storage import resolve_place
 from .bootstrap import Interval
-from .evaluating import build_probe_maker, get_evaluations_folder, get_features_folder, get_runs_folder
+from .evaluating import build_probe_maker, get_features_folder, get_runs_folder
 from .layer_choice import LayerChoice, choose, compute_difference, compute_variant_errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS

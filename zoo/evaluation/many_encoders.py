@@ -29,7 +29,8 @@ from ..features.filling import load_features_of
 from ..features.origin import get_code_version
 from ..features.running import FollowUpTask, RunReport, run_features
 from ..features.store import FeatureIndex, read_index
-from ..features.work_items import FeatureRunSettings, format_path_part, get_features_location, open_image_source
+from ..features.work_items import FeatureRunSettings, get_features_location, open_image_source
+from ..files import format_path_part, get_evaluations_folder
 from ..optional import require_extra
 from ..progress import Progress
 from ..results.recording import build_result_files, get_provenance_path, read_measured_file
@@ -46,7 +47,6 @@ from .evaluating import (
     choose_full_shot_kind,
     estimate_path_bytes,
     evaluate,
-    get_evaluations_folder,
     get_runs_folder,
     make_evaluation_rows,
 )

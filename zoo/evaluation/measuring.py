@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import partial
 from hashlib import blake2b
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,7 @@ from ..files import replace_file
 from ..optional import require_extra
 from .arrays import find_extreme, find_non_finite_row, select_rows
 from .bootstrap import N_DRAWS, Interval, build_outcome_table, compute_drawn_interval, resample_errors
+from .protocols import Protocol as ProbeProtocol
 
 with require_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -166,7 +168,33 @@ class TunedProbe(Protocol):
         """Labels, shape (n,)."""
 
 
-def needs_cross_validation(probe: TunedProbe, *, n_tuning: int, n_train: int) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeMaker:
+    """Makes the probes of a protocol; what divides the labels is known before the module of the probe is imported."""
+
+    protocol: ProbeProtocol
+    module: str  # of this package
+    device: str | None
+    seed: int  # of their random draws, such as the order of rows
+
+    def __call__(self) -> TunedProbe:
+        probe: TunedProbe = getattr(import_module(f".{self.module}", __package__), self.protocol.probe)(
+            **self.protocol.settings, device=self.device, seed=self.seed
+        )
+        return probe
+
+    @property
+    def folds(self) -> int:
+        """Of cross-validation; 0 of a probe that has none."""
+        return int(self.protocol.settings.get("folds") or 0)
+
+    @property
+    def refits(self) -> bool:
+        """Whether the probe is trained again with what it chose."""
+        return self.protocol.probe == "LogisticProbe"
+
+
+def needs_cross_validation(probe: TunedProbe | ProbeMaker, *, n_tuning: int, n_train: int) -> bool:
     """Whether a probe chooses by cross-validation on its labels, because the tuning rows are too few."""
     return bool(getattr(probe, "folds", 0)) and n_tuning < min(FEWEST_TUNING, n_train)
 
@@ -190,7 +218,7 @@ class ProbeRun:
 
 
 def run_probe(
-    probe: TunedProbe,
+    probe: Callable[[], TunedProbe],
     train: Features,
     evaluation: Features,
     division: TuningSplit,
@@ -207,8 +235,9 @@ def run_probe(
     cannot be written to ``cache``, ``cache.problems`` has the reason.
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
-    chooses_alone = _chooses_alone(probe, division)
-    rows = {"evaluated": _hash(wanted), **_hashes(probe, division)}
+    known = probe if isinstance(probe, ProbeMaker) else probe()
+    chooses_alone = _chooses_alone(known, division)
+    rows = {"evaluated": _hash(wanted), **_hashes(known, division)}
     key = ""
     if cache is not None:
         apart = {"copies": "together"} if chooses_alone and has_copies(train.contents) else {}
@@ -219,7 +248,7 @@ def run_probe(
         )
         if (found := cache.find(key)) is not None:
             return found
-    trained = fit_probe(probe, train, division, cache=cache)
+    trained = fit_probe(known() if isinstance(known, ProbeMaker) else known, train, division, cache=cache)
     correct = np.asarray(trained.predict(select_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
         setting=setting,
@@ -293,7 +322,7 @@ def _has_all(division: TuningSplit, train: Features) -> bool:
     return len(division.train) == len(train.y)
 
 
-def _hashes(probe: TunedProbe, division: TuningSplit) -> dict[str, str]:
+def _hashes(probe: TunedProbe | ProbeMaker, division: TuningSplit) -> dict[str, str]:
     """Of the rows that decide a fit."""
     rows = {"train": _hash(division.train)}
     return rows if _chooses_alone(probe, division) else {**rows, "tuning": _hash(division.tuning)}
@@ -318,11 +347,12 @@ def _fit(probe: TunedProbe, train: Features, labels: NDArray[Any], division: Tun
     probe.report_ = dict(probe.report_) | {"choice": choice}
 
 
-def _chooses_alone(probe: TunedProbe, division: TuningSplit) -> bool:
+def _chooses_alone(probe: TunedProbe | ProbeMaker, division: TuningSplit) -> bool:
     """Whether the probe gets no tuning rows, and makes its choice on its training rows by itself."""
     if needs_cross_validation(probe, n_tuning=len(division.tuning), n_train=len(division.train)):
         return True
-    return division.refits and not hasattr(probe, "refit")
+    refits = probe.refits if isinstance(probe, ProbeMaker) else hasattr(probe, "refit")
+    return division.refits and not refits
 
 
 def _hash(numbers: NDArray[Any]) -> str:
@@ -375,7 +405,7 @@ def measure(
     if not is_checked:
         check_pair(train, test)
     division = divide(setting, train, n_test=len(test.y), seed=seed)
-    return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, cache=cache)
+    return run_probe(probe, train, test, division, setting=setting.name, split=setting.split, seed=seed, cache=cache)
 
 
 def measure_seeds(

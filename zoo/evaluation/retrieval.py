@@ -35,7 +35,6 @@ with require_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
     from scipy.special import betaincinv
-    from scipy.stats import false_discovery_control
 
 SURER, FALSE_SHARE, FEW = 0.01, 0.05, 5
 N_NEAR, FEWEST_NEAR = 20, 5  # neighbours that are compared, and below which no pair is named
@@ -102,6 +101,8 @@ def _false_shares(distances: Array, rows: Array) -> Array:
         if usual > 0:  # of the set: images that have fewer like them have no last neighbour to be compared with
             times = (distances[known, -1] / usual) ** dimensions * FEWEST_NEAR / distances.shape[1]
             volumes = np.minimum(volumes * np.where(times > _FAR, times, 1.0)[:, None], 1.0)
+        from scipy.stats import false_discovery_control  # slow to import
+
         shares[known, :-1] = false_discovery_control(volumes, axis=None).reshape(volumes.shape)
     return shares
 

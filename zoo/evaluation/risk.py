@@ -313,19 +313,19 @@ def decompose(
     announce("R_US")
     division = divide(FULL, train, n_test=len(test.y), seed=seed)
     runs: dict[str, tuple[ProbeRun, ...]] = {}
-    runs["R_US"] = (run_probe(probe(), train, test, division, split=FULL.split, seed=seed, cache=cache),)
+    runs["R_US"] = (run_probe(probe, train, test, division, split=FULL.split, seed=seed, cache=cache),)
     announce("R_AF")
-    runs["R_AF"] = (_on_itself(probe(), train, split=OWN_SPLIT, seed=seed, cache=cache),)
+    runs["R_AF"] = (_on_itself(probe, train, split=OWN_SPLIT, seed=seed, cache=cache),)
     if twin is not None:
         announce("R_PhiF")
-        runs["R_PhiF"] = (_on_itself(probe(), twin, split=OWN_SPLIT, seed=seed, cache=cache),)
+        runs["R_PhiF"] = (_on_itself(probe, twin, split=OWN_SPLIT, seed=seed, cache=cache),)
     if order == "alternative":
         announce("R_UF")
-        runs["R_UF"] = (_on_itself(probe(), test, split=TEST_SPLIT, seed=seed, cache=cache),)
+        runs["R_UF"] = (_on_itself(probe, test, split=TEST_SPLIT, seed=seed, cache=cache),)
     else:
         announce("R_AS")
         runs["R_AS"] = tuple(
-            _on_held_out(probe(), train, n=len(test.y), seed=seed + i, cache=cache) for i in range(n_subsets)
+            _on_held_out(probe, train, n=len(test.y), seed=seed + i, cache=cache) for i in range(n_subsets)
         )
 
     drawn = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
@@ -499,13 +499,17 @@ def _parts(risks: Mapping[str, Number], *, order: Order) -> dict[str, Number]:
     }
 
 
-def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, cache: ProbeCache | None) -> ProbeRun:
+def _on_itself(
+    probe: Callable[[], TunedProbe], features: Features, *, split: str, seed: int, cache: ProbeCache | None
+) -> ProbeRun:
     everything = np.arange(len(features.y), dtype=np.int64)
     division = TuningSplit(train=everything, tuning=everything, refits=False)
     return run_probe(probe, features, features, division, split=split, seed=seed, cache=cache)
 
 
-def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache: ProbeCache | None) -> ProbeRun:
+def _on_held_out(
+    probe: Callable[[], TunedProbe], train: Features, *, n: int, seed: int, cache: ProbeCache | None
+) -> ProbeRun:
     everything = np.arange(len(train.y), dtype=np.int64)
     subset = select_tuning_rows(train, everything, n=n, seed=seed)
     rest = np.setdiff1d(everything, subset, assume_unique=True)

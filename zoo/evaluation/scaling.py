@@ -27,7 +27,6 @@ from .logistic_solver import Basis, Float64Problem, LogisticProblem, build_probl
 with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     from torch import Tensor
 
 AS_THEY_ARE, STANDARDISED, WHITENED = "as they are", "standardised", "whitened"
@@ -190,6 +189,8 @@ def split_folds(y: Array, n: int, *, seed: int, groups: Array | None = None) -> 
     Every class stays among the training rows of each fold: rows of a class that would not are never left out. DataError
     if that leaves none.
     """
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import
+
     n_groups = len(y) if groups is None else len(np.unique(groups))
     groups = None if n_groups == len(y) else groups
     n = min(n, int(np.bincount(y).max()), n_groups)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..encoders.processor import is_out_of_memory, read_memory_size
 from ..errors import DataError, OtherFeatures, QueryError, ZooError
+from ..files import format_path_part
 from ..optional import require_extra
 from ..progress import SilentProgress
 from ..storage import Location, resolve_place
@@ -498,8 +498,3 @@ def build_features_path(
     suffix = ("" if precision == "float32" else f"-{precision}") + ("" if stored == "float32" else f"-stored-{stored}")
     folder = f"{format_path_part(images.name)}-{format_path_part(images.split)}-{images.fingerprint[:12]}{suffix}"
     return format_path_part(name), "features", folder
-
-
-def format_path_part(text: str) -> str:
-    """A text as a part of a path on every system."""
-    return re.sub(r"[^\w.+-]", "_", text) or "_"

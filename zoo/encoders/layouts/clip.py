@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor
 
-from ..vit_models import interpolate_dinov2_positions
 from .steps import (
     Layout,
     Misfit,
@@ -259,6 +258,8 @@ def convert_conch(content: Any, *, target: Mapping[str, Tensor]) -> State:
         if positions is not None and positions.ndim == 3:
             n_stored, n_wanted = (math.isqrt(max(0, tensor.shape[1] - 1)) for tensor in (positions, wanted))
             if n_stored:
+                from ..vit_models import interpolate_dinov2_positions  # timm, which few layouts need
+
                 state["pos_embed"] = interpolate_dinov2_positions(positions, (n_stored, n_stored), (n_wanted, n_wanted))
     return state
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..vit_models import compute_rotations
 from .steps import (
     Layout,
     Misfit,
@@ -427,6 +426,8 @@ def convert_capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
     The rates of its rotary positions are stored with every block, and were not trained; others than CAPI's are refused.
     """
+    from ..vit_models import compute_rotations  # timm, which few layouts need
+
     whole = require_state_dict(content)
     inner = {name.removeprefix("backbone."): tensor for name, tensor in whole.items() if name.startswith("backbone.")}
     state = drop_tensors(inner or whole, "decoder.", "mask_token")

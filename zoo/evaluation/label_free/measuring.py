@@ -21,29 +21,31 @@ from ...datasets import ImageData, ImageSet
 from ...datasets.image_files import ARRAY_ERRORS, format_reason, require_held
 from ...datasets.notes import describe_decoding
 from ...datasets.recipes import AugmentationRecipe, build_recipe
-from ...datasets.views import ANGLES, build_view_preprocess, draw_image_positions, make_rotations, make_views
+from ...datasets.rgb import ResizeStep, Steps
+from ...datasets.subsets import draw_image_positions
 from ...encoders.preprocess import build_geometry_steps
 from ...errors import DataError, MissingExtra, QueryError, UnknownName
 from ...features import Features, featurise, load_features
 from ...features.store import INDEX
 from ...features.work_items import FeaturisingOptions
+from ...files import get_evaluations_folder
 from ...optional import require_extra
 from ...progress import Progress
 from ...results.rows import Measurement
 from ...results.vocabulary import NEEDS, FeatureMetric, find_feature_metric
 from ..arrays import select_rows
-from ..evaluating import PARTS, SOURCE, get_evaluations_folder, get_features_folder, hash_features
+from ..evaluating import PARTS, SOURCE, get_features_folder, hash_features
 from .arrays import require_number
 from .catalogue import OPTIONS, PROTOCOLS, SAMPLES, compute
 from .rank import compute_spectrum
 
 with require_extra("models", needed_for="A metric of features"):
     import numpy as np
-    from torchvision import transforms
 
 N_IMAGES: int = SAMPLES["n_images"]  # whose features are computed at most
 N_PIXELS: int = SAMPLES["n_pixels"]  # images whose pixels are held in memory at most: 0.5 GB at 64 px
 _LARGEST_PX = 64
+_N_TURNS = 4  # of an image, by a quarter each
 _VIEWS = "augmented"  # ending of the split of views
 
 ARGUMENTS = {
@@ -129,11 +131,15 @@ class Featuriser:
 
     def of_turns(self, label: str, images: ImageSet) -> FeatureSample:
         """Features of turned images."""
+        from ...datasets.views import make_rotations  # torchvision, as views need
+
         turned = make_rotations(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
         return self._sample(label, turned, turned)
 
     def of_views(self, label: str, images: ImageSet, recipe: AugmentationRecipe) -> FeatureSample:
         """Features of augmented views."""
+        from ...datasets.views import build_view_preprocess, make_views  # torchvision
+
         n = self._capped(images, self.sizes.n)
         views = make_views(images, recipe, n=n, q=self.sizes.q, seed=self.sizes.seed)
         return self._sample(label, views, views, preprocess=build_view_preprocess(self.card))
@@ -231,7 +237,7 @@ class MetricInputs:
         if need == "views":
             return {"z": _grouped(first, self.sizes.q)}
         if need == "rotations":
-            return {"z": _grouped(first, len(ANGLES)), "z_val": _grouped(last, len(ANGLES))}
+            return {"z": _grouped(first, _N_TURNS), "z_val": _grouped(last, _N_TURNS)}
         if need == "source and target":
             return {"z": first.z, "y": first.y, "z_target": last.z}
         if need == "pixels":
@@ -344,7 +350,7 @@ def read_pixels(images: ImageSet, preprocess: Preprocess, *, largest_px: int = _
     ``px`` is the smaller one of ``largest_px`` and the side of the crop.
     """
     px = min(largest_px, preprocess.crop_px)
-    shown = transforms.Compose([*build_geometry_steps(preprocess), transforms.Resize(px)])
+    shown = Steps([*build_geometry_steps(preprocess), ResizeStep(px)])
     found = np.empty((len(images), 3, px, px), np.float32)
     for place, image in enumerate(images.images):
         found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255

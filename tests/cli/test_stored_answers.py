@@ -1,0 +1,68 @@
+"""What was measured and is asked for again is read: the same words and rows, without PyTorch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli_runner import run
+
+ENCODER, OTHER = "pocket_simclr_rn_shapes_d24", "pocket_sup_rn_shapes_d24"
+SHAPES = "shapes:classes=3,train=48,val=30,size_px=16,seed=2"
+LINES = {
+    "evaluate": ("evaluate", ENCODER, SHAPES, "--settings", "full", "--no-knn"),
+    "metric": ("metric", "rankme", ENCODER, SHAPES),
+    "choose": ("choose", SHAPES, "--encoders", f"{ENCODER},{OTHER}", "--device", "cpu", "--time", "none"),
+}
+HEAVY = ("torch", "torchvision", "timm", "sklearn", "scipy", "pandas", "matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def ask_in_a_new_process(*arguments: str) -> tuple[str, list[str]]:
+    """What it prints, and which heavy libraries it imports."""
+    script = (
+        "import contextlib, io, json, sys\n"
+        "from zoo.cli import zoo as command\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as printed:\n"
+        "    command.main(sys.argv[1:], standalone_mode=False)\n"
+        f"found = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "print(json.dumps([printed.getvalue(), found]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    printed, found = json.loads(done.stdout)
+    return printed, found
+
+
+@pytest.mark.parametrize("verb", LINES)
+def test_a_stored_answer_is_given_again_without_pytorch(verb: str) -> None:
+    first = run(*LINES[verb])
+    assert first.exit_code == 0, first.output
+    again = run(*LINES[verb])  # of results with the rows of the first
+    assert again.stdout == first.stdout
+    assert ask_in_a_new_process(*LINES[verb]) == (first.stdout, [])
+
+
+def test_another_question_is_measured(home: Path) -> None:
+    def ask(*more: str, images: str = SHAPES) -> Any:
+        done = run("evaluate", ENCODER, images, "--settings", "full", *more, "--json")
+        return json.loads(done.stdout)["evaluations"][0]
+
+    first = ask("--no-knn")
+    assert ask("--no-knn")["recorded"]["known"] == first["recorded"]["new"] == 1
+    assert ask()["neighbours"] is not None
+    other = ask("--no-knn", "--dataset", "others", images=SHAPES.replace("seed=2", "seed=3"))
+    assert other["errors"] != first["errors"]
+    for path in home.rglob("answers/*.json"):
+        path.write_text("{")
+    assert ask("--no-knn")["errors"] == first["errors"]
