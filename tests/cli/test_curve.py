@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from tests.children import Child
 from tests.cli_runner import document, run
 from tests.drawn_curves import curve
+from zoo.cli import main
 from zoo.cli.curve import collect_notes, parse_seeds, print_curves
 from zoo.errors import QueryError
 from zoo.results.rows import measurements
@@ -68,6 +74,37 @@ def test_a_part_of_the_work_says_how_much_is_left_to_the_others(tmp_path: Path) 
         (["--part", "3/2"], "expected K/N"),
     ):
         assert sentence in run(*wanted, *options, code=2).stderr
+
+
+def test_a_stopped_command_of_several_encoders_is_a_run_that_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, names = tmp_path / "stopped", (ENCODER, "pocket_init_rn")
+    how = [*names, SHAPES, *DEPTH[3:], "--regimes", "20,40,all", "--seeds", "2", *QUICK, "--no-record"]
+    out = ["--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["zoo", "curve", *how, *out, "--to", str(place), "--part", "1/1"])
+    process = Child(main).process
+    while not list(place.glob("*.npz")):
+        assert process.is_alive()
+        time.sleep(0.005)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGTERM)
+    process.join()
+    kept = {path.name: path.read_bytes() for path in place.glob("*.npz")}
+    (listed,) = document("runs", "ls", str(place))["runs"]
+    assert (listed["verb"], listed["state"], listed["n_complete"], listed["n_features"]) == (
+        "curve",
+        "interrupted",
+        0,
+        2,
+    )
+    assert listed["command"] == ["curve", *how, *out] and listed["encoders"] == list(names)
+    found = document("runs", "resume", str(place), listed["run"], "--on", "local:2")
+    assert kept.items() <= {path.name: path.read_bytes() for path in place.glob("*.npz")}.items()
+    whole = document("curve", *how, "--to", str(tmp_path / "whole"), "--part", "1/1")
+    assert found["curves"] == whole["curves"] and (tmp_path / "out" / "curves.json").is_file()
+    (listed,) = document("runs", "ls", str(place))["runs"]
+    assert (listed["state"], listed["n_complete"]) == ("done", 2)
 
 
 def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:

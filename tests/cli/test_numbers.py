@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +120,37 @@ def test_layers_are_chosen_by_the_variance_that_they_leave_unexplained(table: Pa
     assert "unexplained variance of ridge probes in percent" in text and "R2 on test images: " in text
 
 
-def test_a_choice_for_numbers_prints_the_unexplained_variance_that_zoo_evaluate_prints(table: Path) -> None:
-    race = document("choose", str(table), *AGE, "--encoders", f"{ENCODER},{OTHER}")["race"]
-    how = ("--settings", "full", "--no-record")
-    for one in race["standings"]:
-        (measured,) = document("evaluate", one["name"], str(table), *AGE, *how)["evaluations"]
-        raised = race["optimism"] if one["verdict"] == "leader" else 0.0
-        assert one["error"]["value"] == pytest.approx(measured["errors"][0]["value"] + raised, abs=1e-3)
-        assert one["error"]["ci_low"] < one["error"]["value"] < one["error"]["ci_high"] < 60
+def test_one_error_has_one_interval_in_evaluate_layers_choose_and_predict(table: Path, tmp_path: Path) -> None:
+    def ends(found: dict[str, float]) -> list[float]:
+        return [found["value"], found["ci_low"], found["ci_high"]]
+
+    for label, groups in product(("age", "grade"), ((), ("--group", "patient"))):
+        how, folder = (
+            (str(table), "--label-column", label, "--device", "cpu", *groups),
+            tmp_path / "".join([label, *groups]),
+        )
+        layers = document("layers", OTHER, *how, "--resolutions", "32")
+        settings = ("--settings", "full", "--no-record", "--save", str(folder))
+        (measured,) = document("evaluate", OTHER, *how, *settings)["evaluations"]
+        chosen = document("choose", *how, "--encoders", f"{ENCODER},{OTHER}")
+        again = document("choose", *how, "--encoders", f"{OTHER},{ENCODER}")
+        predicted = document("predict", str(folder), *how, "--out", str(tmp_path / "out.csv"))["metrics"]["metrics"]
+        (error,) = measured["errors"]
+        (variant,) = (one for one in layers["variants"] if one["is_default"])
+        (curve,) = (one["points"][-1]["error"] for one in chosen["label_curves"] if one["encoder"] == OTHER)
+        (raced,) = (one for one in chosen["race"]["standings"] if one["name"] == OTHER)
+        raised = chosen["race"]["optimism"] if raced["verdict"] == "leader" else 0.0
+        expected = pytest.approx(ends(error), rel=1e-9)
+        assert ends(variant["test_error"] if label == "age" else variant["probe_error"]) == expected
+        assert ends(curve) == expected
+        assert [one - raised for one in ends(raced["error"])] == expected
+        assert again["race"]["standings"] == chosen["race"]["standings"]
+        if label == "age":
+            r2 = predicted["r2"]
+            of_saved = [100 * (1 - r2[end]) for end in ("value", "ci_high", "ci_low")]
+            assert of_saved == pytest.approx(ends(error), abs=1e-3)  # its coefficients are saved in float32
+        else:
+            assert ends(predicted["error"]) == expected
 
 
 def test_a_probe_of_numbers_predicts_tables_and_lists_without_numbers(table: Path, tmp_path: Path) -> None:

@@ -77,15 +77,15 @@ def test_groups_tell_variants_apart_by_the_signs_of_their_differences() -> None:
 
 def test_losses_are_told_apart_where_the_interval_of_their_paired_difference_lacks_0() -> None:
     random = np.random.default_rng(0)
-    hard = random.exponential(1.0, (300, 1))
+    hard, numbers = random.exponential(1.0, (300, 1)), random.normal(0, 2, 300)
     losses = np.concatenate([hard, hard * 0.9, hard + random.normal(0, 0.3, (300, 1)), hard], axis=1)
-    found = choose(losses, losses, default=0, costs=np.ones(4))
+    found = choose(losses, losses, default=0, costs=np.ones(4), train_numbers=numbers, test_numbers=numbers)
     assert found.chosen == 1 and found.tied == (False, True, False, False)
-    assert found.nested.value == pytest.approx(-10 * hard.mean()) and found.nested.ci_high < 0  # type: ignore[operator]
+    assert found.nested.value == pytest.approx(-10 * hard.mean() / numbers.var()) and found.nested.ci_high < 0  # type: ignore[operator]
     for groups in (None, np.repeat(np.arange(60, dtype=np.uint64), 5)):
-        p_values = compute_paired_p_values(losses, 0, groups=groups)
+        p_values = compute_paired_p_values(losses, 0, groups=groups, numbers=numbers)
         assert p_values[0] == p_values[3] == 1.0
-        for p, apart in zip(p_values, compute_differences(losses, 0, groups=groups), strict=True):
+        for p, apart in zip(p_values, compute_differences(losses, 0, groups=groups, numbers=numbers), strict=True):
             assert (p < 0.05) == (not apart.ci_low <= 0 <= apart.ci_high)  # type: ignore[operator]
 
 

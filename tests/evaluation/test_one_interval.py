@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from tests.each import for_each
 from tests.evaluation.test_risk_refits import Least
 from tests.planted_features import features
-from zoo.choosing.comparing import RungComparison, estimate_error
+from zoo.choosing.comparing import RungComparison, compare_with_leader, estimate_error
 from zoo.evaluation.bootstrap import (
     MOST_UNITS,
     Interval,
     compute_drawn_interval,
     compute_error_interval,
+    compute_error_percents,
     resample_error_percents,
     resample_errors,
 )
 from zoo.evaluation.classification import classification_metrics
-from zoo.evaluation.layer_choice import compute_variant_errors
+from zoo.evaluation.layer_choice import compute_differences, compute_variant_errors
 from zoo.evaluation.measuring import measure_seeds
+from zoo.evaluation.regression import compute_number_metrics
 from zoo.evaluation.risk import FULL, decompose
 
 
@@ -55,11 +60,51 @@ def test_errors_stay_below_100_where_they_are_moved_and_unexplained_variance_may
     assert (worse.value, worse.ci_low, worse.ci_high) == (124.0, 102.0, 154.0)
 
 
-def test_the_interval_of_a_mean_loss_is_around_its_mean_and_no_count_of_what_is_not_zero() -> None:
-    losses = np.random.default_rng(0).exponential(0.2, 400)
-    found = estimate_error(RungComparison(1, 10, 400, "probe", {"a": losses}, {}, None, {}, 0.0, None), "a")
-    assert found.value == pytest.approx(100 * losses.mean())
-    assert found.ci_high - found.ci_low == pytest.approx(100 * 3.92 * losses.std() / 20, rel=0.1)  # type: ignore[operator]
+@for_each([None, np.repeat(np.arange(100), 4)], name=lambda groups: "images" if groups is None else "groups")
+def test_an_unexplained_variance_is_resampled_with_that_of_the_numbers(groups: np.ndarray | None) -> None:
+    random = np.random.default_rng(0)
+    numbers = random.standard_normal(400) ** 3
+    predicted = np.stack([numbers + random.normal(0, size, 400) for size in (1.0, 0.8, 1.2)], axis=1)
+    losses = np.square(predicted - numbers[:, None])
+    names = dict(zip("cab", losses.T, strict=True))
+    look = RungComparison(1, 10, 400, "probe", names, {}, groups, {}, 0.0, groups, numbers)
+    of_layers = compute_variant_errors(losses, groups=groups, numbers=numbers, seed=3)
+    for name, one, layer in zip(names, predicted.T, of_layers, strict=True):
+        found = compute_number_metrics(numbers, one, groups=groups, seed=3).unexplained
+        for other in (layer, estimate_error(look, name, seed=3)):
+            assert asdict(other) == pytest.approx(asdict(found), rel=1e-9)
+    drawn = resample_error_percents(losses, groups, numbers=numbers)
+    apart = drawn[:, 1] - drawn[:, 0]
+    value, error, freedom = look.behind("a", "c")
+    plain = (error**2 - (100 / (freedom + 1)) ** 2) ** 0.5  # without half an image more
+    assert value == pytest.approx(compute_error_percents(losses[:, 1] - losses[:, 0], numbers))
+    assert plain == pytest.approx(apart.std(), rel=0.15)  # by the ratio's influence, to first order
+
+
+@given(
+    wrong=arrays(bool, st.tuples(st.integers(2, 30), st.just(4))),
+    order=st.permutations("abcd"),
+    is_grouped=st.booleans(),
+)
+def test_differences_do_not_depend_on_the_order_of_encoders_and_are_those_of_layers(
+    wrong: np.ndarray, order: list[str], is_grouped: bool
+) -> None:
+    clusters = np.arange(len(wrong)) // 2 if is_grouped else None
+    by_name = dict(zip("abcd", wrong.T, strict=True))
+    found = []
+    for names in ("abcd", order):
+        some = {name: by_name[name] for name in names}
+        look = RungComparison(1, 10, len(wrong), "probe", some, {}, clusters, {}, 0.0, clusters)
+        leader = min(sorted(names), key=look.error)
+        found.append(compare_with_leader(look, [leader, *(one for one in names if one != leader)], level=0.95, seed=1))
+    assert found[0] == found[1]
+    draws = resample_error_percents(wrong, clusters, seed=1)
+    of_layers = compute_differences(wrong, "abcd".index(leader), groups=clusters, seed=1)
+    for name, layer, drawn in zip("abcd", of_layers, draws.T, strict=True):
+        if name != leader:
+            assert found[0][1][name].value == layer.value
+            apart = drawn - draws[:, "abcd".index(leader)]
+            assert layer.ci_low == min(np.percentile(apart, 2.5), layer.value)
 
 
 def test_copies_of_images_in_groups_hardly_change_an_interval_and_without_groups_narrow_it() -> None:

@@ -603,7 +603,7 @@ def _curves(
 ) -> list[LabelCurve]:
     """The label curves of the best on the images that they have, as many as the time allows."""
     schedule = probed[0].ground.schedule
-    order, test = schedule.train[: leader.n_train], schedule.test[: leader.n_test]
+    order, test = schedule.train[: leader.n_train], np.sort(schedule.test[: leader.n_test])
     rows = np.sort(order)
     groups = None if task.groups_train is None else task.groups_train[rows]
     parts = draw_label_parts(task.y_train[rows], np.searchsorted(rows, order), groups)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..evaluation.bootstrap import (
     Interval,
     compute_error_interval,
+    compute_error_percents,
     compute_interval,
     estimate_surplus_variances,
     resample_error_percents,
@@ -50,26 +52,27 @@ _ROUNDING = 0.05  # points, so that errors of few images are not taken for exact
 
 @dataclass(slots=True, eq=False)
 class RungComparison:
-    """Outcomes of all that ran a rung, on the same images."""
+    """Outcomes of all that ran a rung, on the same images in the order of the data, whatever that of the visits was."""
 
     number: int
     n_train: int
     n_test: int
     score: str
-    wrong: dict[str, Truths]
+    wrong: dict[str, Truths]  # or squared errors
     gained: dict[str, Any]  # test images that a quarter of the labels gets wrong and all right, less the reverse, int8
     clusters: Any  # number of the group of each outcome, or None
     values: dict[str, float]  # what contenders are ordered by; empty where it is their errors
     n_doublings: float  # of the labels, slowed, that are still to come
     groups: Any  # as clusters, without copies where test images alone judge: of the interval of one error
+    numbers: Any = None  # of the test images, which alone judge then, if labels are numbers
 
     def error(self, name: str) -> float:
-        return 100.0 * float(self.wrong[name].mean())
+        return float(compute_error_percents(self.wrong[name], self.numbers))
 
     def projected(self, name: str) -> float:
         """The error if it went on falling as over the last two doublings."""
-        gained = self.gained.get(name)
-        return self.error(name) - (50.0 * self.n_doublings * float(gained.mean()) if gained is not None else 0.0)
+        gained = self.gained.get(name, np.zeros(1))
+        return self.error(name) - 0.5 * self.n_doublings * float(compute_error_percents(gained, self.numbers))
 
     def behind(self, name: str, leader: str, *, catching_up: bool = False) -> tuple[float, float, int]:
         """Points behind the leader, their standard error, and degrees of freedom.
@@ -77,13 +80,17 @@ class RungComparison:
         ``catching_up``: less what it would gain on the leader with all labels, if it is gaining on it.
         """
         apart = self.wrong[name].astype(np.float64) - self.wrong[leader]
-        value = float(apart.mean())
-        influence = (apart - value) / len(apart)
+        variance, part = 1.0, np.ones(1)
+        if self.numbers is not None:  # a ratio of means m and v has the influence (m_i - v_i m / v) / v
+            squares = np.square(self.numbers - self.numbers.mean())
+            variance, part = float(squares.mean()), squares / squares.mean()
+        value = float(apart.mean()) / variance
+        influence = (apart / variance - value * part) / len(apart)
         if catching_up and name in self.gained:
-            gain = (self.gained[name].astype(np.float64) - self.gained[leader]) / 2  # a doubling
+            gain = (self.gained[name].astype(np.float64) - self.gained[leader]) / (2 * variance)  # a doubling
             if (speed := float(gain.mean())) > 0:
                 value -= self.n_doublings * speed
-                influence[-len(gain) :] -= self.n_doublings * (gain - speed) / len(gain)
+                influence[-len(gain) :] -= self.n_doublings * (gain - speed * part) / len(gain)
         if self.clusters is not None:
             influence = np.asarray(np.bincount(self.clusters, weights=influence), np.float64)
         n = len(influence)
@@ -105,15 +112,18 @@ def compare_with_leader(
 
     Errors in percent have 95 % intervals of their own. The intervals of differences are simultaneous, with one critical
     value, that of the largest of all pairs. Optimism is the selection bias of the lowest of several errors, in points.
+    Draws are of the names in their order by letters, so that nothing depends on the order in which they were given.
     """
-    wrong = np.stack([look.wrong[name] for name in names], axis=1)  # (n, k)
-    draws = resample_error_percents(wrong, look.clusters, seed=seed)  # (n_draws, k)
-    errors = 100.0 * wrong.mean(axis=0)
-    moved = draws - draws.mean(axis=0)
+    by_letters = sorted(names)
+    wrong = np.stack([look.wrong[name] for name in by_letters], axis=1)  # (n, k)
+    draws = resample_error_percents(wrong, look.clusters, numbers=look.numbers, seed=seed)  # (n_draws, k)
+    order = [by_letters.index(name) for name in names]
+    errors, moved = compute_error_percents(wrong, look.numbers)[order], (draws - draws.mean(axis=0))[:, order]
     spread = np.stack([(moved - moved[:, [i]]).std(axis=0) for i in range(len(names))])  # (k, k)
     largest = np.zeros(len(draws))
     for i in range(len(names) - 1):
-        apart = np.abs(moved[:, i + 1 :] - moved[:, [i]]) / spread[i, i + 1 :]
+        others = spread[i, i + 1 :]  # 0 where both have the same squared errors
+        apart = np.abs(moved[:, i + 1 :] - moved[:, [i]]) / np.where(others > 0, others, np.inf)
         largest = np.maximum(largest, apart.max(axis=1))
     width = float(np.quantile(largest, level)) * spread[0]
     behind = {}
@@ -122,13 +132,13 @@ def compare_with_leader(
         behind[name] = Interval(value=value, ci_low=value - float(half), ci_high=value + float(half))
     chosen = (errors + moved).argmin(axis=1)
     optimism = float((moved[:, 0] - moved[np.arange(len(moved)), chosen]).mean())  # the leader's are 0 in the mean
-    own = {name: estimate_error(look, name) for name in names}
+    own = {name: estimate_error(look, name, seed=seed) for name in names}
     return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
-def estimate_error(look: RungComparison, name: str) -> Interval:
+def estimate_error(look: RungComparison, name: str, *, seed: int = 0) -> Interval:
     """The error of one contender on the images of a look, percent."""
-    return compute_error_interval(look.wrong[name], groups=look.groups)
+    return compute_error_interval(look.wrong[name], groups=look.groups, numbers=look.numbers, seed=seed)
 
 
 def estimate_gap(look: RungComparison, name: str, leader: str, *, level: float) -> Interval:
@@ -210,8 +220,9 @@ def measure_label_curve(
     ``parts`` are the training images of each probe, fewest first (:func:`draw_label_parts`); ``x`` (n, dim) and ``y``
     (n,) are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
     ``clusters`` (n_test,) numbers what belongs together, ``groups`` the same without copies, as of a
-    :class:`RungComparison`; ``seed`` is that of the bootstrap.
+    :class:`RungComparison`; ``seed`` is that of the bootstrap. Labels in float64 are numbers.
     """
+    numbers = y_test if y_test.dtype.kind == "f" else None
     columns: list[range] = []
     sizes: list[int] = []
     wrong: list[Array] = []
@@ -222,10 +233,11 @@ def measure_label_curve(
             predict = probe(encoder, rows, x[rows], y[rows])
             wrong.append(compute_losses(predict(x_test, rows_test), y_test))
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
-    draws = resample_error_percents(table, clusters, seed=seed)  # (n_draws, n_probes)
-    found = extrapolate_label_curve(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
+    draws = resample_error_percents(table, clusters, numbers=numbers, seed=seed)  # (n_draws, n_probes)
+    found = extrapolate_label_curve(encoder, sizes, compute_error_percents(table, numbers), draws, columns, seed=seed)
+    own = partial(compute_error_interval, groups=groups, numbers=numbers, seed=seed)
     points = [
-        replace(point, error=compute_error_interval(table[:, some[0]], groups=groups)) if len(some) == 1 else point
+        replace(point, error=own(table[:, some[0]])) if len(some) == 1 else point
         for point, some in zip(found.points, columns, strict=True)
     ]
     return replace(found, points=tuple(points))

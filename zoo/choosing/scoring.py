@@ -54,10 +54,7 @@ class Task:
     classes : tuple of str
         Names for messages.
     numbers : (float64 array, float64 array), optional
-        Numbers to be predicted of the training and the test images, over the standard deviation of the latter: the
-        squared error of an image then is its part of the unexplained variance. Labels are ranges of them.
-    spread : float
-        That standard deviation.
+        Numbers to be predicted of the training and the test images. Labels are ranges of them.
 
     Raises
     ------
@@ -72,7 +69,6 @@ class Task:
     given_groups_test: NDArray[np.uint64] | None = None
     classes: tuple[str, ...] = ()
     numbers: tuple[Any, Any] | None = None
-    spread: float = 1.0
 
     def __post_init__(self) -> None:
         if not len(self.y_train) or not len(self.y_test):
@@ -193,7 +189,7 @@ def _up_to(ends: Rows, n: float) -> int:
 
 
 def number_groups(groups: NDArray[np.uint64] | None, order: Rows) -> Any:
-    """Numbers of groups in the order of visits; None without groups."""
+    """Numbers of the groups of some images; None without groups."""
     return None if groups is None else np.unique(groups[order], return_inverse=True)[1].reshape(-1)
 
 
@@ -223,15 +219,13 @@ def _number_task(train: ImageSet, test: ImageSet, **groups: Any) -> Task:
 
     numbers, others = get_numbers(train), get_numbers(test)
     require_enough(test.name, len(numbers), len(others))
-    if not (spread := others.std()):
+    if not others.std():
         raise DataError(f"All {len(others):,} test images of {test.name!r} have one number; expected different ones.")
     ends = np.unique(np.quantile(numbers, np.arange(1, _N_RANGES) / _N_RANGES))
     y, y_test = (np.searchsorted(ends, some) for some in (numbers, others))
     present, y = np.unique(y, return_inverse=True)
     y_test = np.clip(np.searchsorted(present, y_test), 0, len(present) - 1)
-    return Task(
-        y_train=y.reshape(-1), y_test=y_test, numbers=(numbers / spread, others / spread), spread=spread, **groups
-    )
+    return Task(y_train=y.reshape(-1), y_test=y_test, numbers=(numbers, others), **groups)
 
 
 def compute_losses(predicted: Any, targets: Any) -> Any:
@@ -338,8 +332,7 @@ def build_logistic_scorer(
     """A maker of the probes of ``zoo evaluate`` with all labels that it is given (:func:`fit_on_labels`).
 
     ``kept`` gives the features of these training images of a contender, and the cache that has the probe once it was
-    trained, where ``zoo evaluate`` looks for it; without it features are those that the maker is called with. Numbers
-    are predicted as the task has them.
+    trained, where ``zoo evaluate`` looks for it; without it features are those that the maker is called with.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
@@ -347,7 +340,7 @@ def build_logistic_scorer(
         probe = fit_on_labels(train, n_test=task.n_test, seed=seed, protocol=protocol, device=device, cache=cache)
 
         def predict(x_test: Any, rows_test: Any = None) -> Any:
-            return probe.predict(x_test) / task.spread if task.numbers else probe.predict(x_test)
+            return probe.predict(x_test)
 
         return predict
 

@@ -242,11 +242,6 @@ class _Racing:
         self.failed: dict[str, ZooError] = {}
         self.judges_train = True  # the cheap score judges training images too, unless they are of one group
         self.started = clock()
-        self.clusters = {
-            "train": number_groups(task.groups_train, self.schedule.train),
-            "test": number_groups(task.groups_test, self.schedule.test),
-            "given": number_groups(task.given_groups_test, self.schedule.test),
-        }
 
     # --- what it costs -----------------------------------------------------------------------------------------
 
@@ -367,32 +362,46 @@ class _Racing:
         gained: dict[str, Any] | None = None,
         values: dict[str, float] | None = None,
     ) -> None:
-        """Keeps the outcomes of a rung."""
+        """Keeps the outcomes of a rung, those of its test images behind those of its training images, if they judge."""
         n_train, n_test = sizes
-        clusters = None
-        train, test, given = (self.clusters[part] for part in ("train", "test", "given"))
-        is_on_test = score == "probe" or not self.judges_train
-        if train is not None or test is not None:
-            of_train = np.arange(n_train) if train is None else train[:n_train]
-            of_test = np.arange(n_test) if test is None else test[:n_test]
-            both = of_test if is_on_test else np.concatenate([of_train, of_test + n_train])
-            clusters = np.unique(both, return_inverse=True)[1].reshape(-1)
-        left = math.log2(self.task.n_train / n_train)
-        slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
-        groups = clusters if not is_on_test else None if given is None else given[:n_test]
+        task, train, test = self.task, self.schedule.train[:n_train], self.schedule.test[:n_test]
+        by_row = places = np.argsort(test)  # from the order of the visits to that of the data
+        rows, groups, clusters = test[by_row], number_groups(task.given_groups_test, test[by_row]), None
+        of_train, of_test = number_groups(task.groups_train, np.sort(train)), number_groups(task.groups_test, rows)
+        if score != "probe" and self.judges_train:
+            places = np.concatenate([np.argsort(train), by_row + n_train])
+            if of_train is not None or of_test is not None:
+                of_train = np.arange(n_train) if of_train is None else of_train
+                of_test = np.arange(n_test) if of_test is None else of_test
+                clusters = np.unique(np.concatenate([of_train, of_test + n_train]), return_inverse=True)[1]
+            groups = clusters
+        else:
+            clusters = of_test
+        left = math.log2(task.n_train / n_train)
         self.looks.append(
-            RungComparison(number, n_train, n_test, score, wrong, gained or {}, clusters, values or {}, slowed, groups)
+            RungComparison(
+                number=number,
+                n_train=n_train,
+                n_test=n_test,
+                score=score,
+                wrong={name: one[places] for name, one in wrong.items()},
+                gained={name: one[by_row] for name, one in (gained or {}).items()},
+                clusters=clusters,
+                values=values or {},
+                n_doublings=_SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING),
+                groups=groups,
+                numbers=task.numbers[1][rows] if task.numbers else None,
+            )
         )
 
     def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any, float]:
         """Whether ridge is wrong on each image, more often with a quarter of the labels, and its squares."""
-        clusters = self.clusters["train"]
         chunk = Chunk(
             x_train=runner.contender.features("train", train),
             y_train=self.task.targets[0][train],
             x_test=runner.contender.features("val", test),
             y_test=self.task.targets[1][test],
-            groups=None if clusters is None else clusters[: len(train)],
+            groups=number_groups(self.task.groups_train, train),
         )
         left_out, on_test, value = score_by_ridge(chunk)
         _, before, _ = score_by_ridge(chunk.quarter())
@@ -425,7 +434,7 @@ class _Racing:
     def ranked(self) -> list[str]:
         """Those that are left, best first: by the errors of probes, or by what a cheap score orders by."""
         look = self.looks[-1]
-        values = {name: look.values.get(name, look.error(name)) for name in self.alive}
+        values = {name: look.values.get(name, look.error(name)) for name in sorted(self.alive)}
         if look.score != "probe" and len(self.priors.keys() & values.keys()) > 1:
             values = self.with_priors(values, look)
 
@@ -613,7 +622,7 @@ class _Racing:
         error = behind = None
         verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
-            error = estimate_error(look, runner.name)
+            error = estimate_error(look, runner.name, seed=self.plan.seed)
             behind = estimate_gap(look, runner.name, leader, level=self.plan.level)
             if not runner.failed and (runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)):
                 verdict = "worse"

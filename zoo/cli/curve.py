@@ -20,7 +20,14 @@ from ..errors import QueryError, StoreError, UnknownName, ZooError, format_count
 from ..evaluation.curves.recipe import TASKS, Recipe
 from ..files import get_cache_folder, parse_local_folder, replace_file
 from ..progress import ProgressBar
-from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, EngineOptions
+from .engine_options import (
+    CPUS_OPTION,
+    OF_WORKERS,
+    PROCESS_OPTIONS,
+    EngineOptions,
+    open_recorded_run,
+    rebuild_command,
+)
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
     from ..evaluation.curves.curve import CalibratedCurve
     from ..evaluation.curves.data import TransferData
     from ..evaluation.curves.report import CurveReport
-    from ..evaluation.curves.runs import CurveJob, CurveRun
+    from ..evaluation.curves.runs import CurveJob, CurveRun, UnfinishedParts
     from ..evaluation.curves.training import TrainingStep
 
 DATA_HELP = f"""\b
@@ -152,18 +159,15 @@ def curve_command(
     """
     reject_unused_source(record=record)
     ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
-    from ..evaluation.curves.runs import UnfinishedParts
-
     data = _data_of(spec, options, record=record)
-    try:
-        report = _measured(ids, data, options)
-    except UnfinishedParts as unfinished:
+    report = _measured(ids, spec, data, options)
+    if isinstance(report, ZooError):
         if as_json:
-            k, n = unfinished.part
-            runs = {"done": unfinished.n_done, "all": unfinished.n_jobs, "folder": str(unfinished.at)}
+            k, n = report.part
+            runs = {"done": report.n_done, "all": report.n_jobs, "folder": str(report.at)}
             print_json({"part": {"k": k, "n": n}, "runs": runs})
         else:
-            print_notes([str(unfinished)])
+            print_notes([str(report)])
         return
     plain_name = re.sub(r"[^\w.+-]", "_", data.name)
     out = folder or get_cache_folder() / "curves" / "figures" / f"{plain_name}-{data.task.name}"
@@ -223,13 +227,22 @@ def _data_of(spec: str, options: dict[str, Any], *, record: bool) -> TransferDat
     return data
 
 
-def _measured(ids: Sequence[str], data: TransferData, options: dict[str, Any]) -> CurveReport:
-    """Checks the options before any weights are fetched, then measures."""
+def _measured(
+    ids: Sequence[str], spec: str, data: TransferData, options: dict[str, Any]
+) -> CurveReport | UnfinishedParts:
+    """Checks the options before any weights are fetched, then measures, or does what this part of the work can."""
     from torch import nn
 
     from ..evaluation.curves.data import select_regime_subset
     from ..evaluation.curves.models import candidate
-    from ..evaluation.curves.report import CurveRequest, learning_curves, parse_regimes, resolve_regimes
+    from ..evaluation.curves.report import (
+        CurveRequest,
+        build_curve_spec,
+        learning_curves,
+        parse_regimes,
+        resolve_regimes,
+    )
+    from ..evaluation.curves.runs import UnfinishedParts
     from ..evaluation.curves.training import Training
     from ..features.computing import choose_device
 
@@ -259,10 +272,14 @@ def _measured(ids: Sequence[str], data: TransferData, options: dict[str, Any]) -
         how=Training(device=device, n_workers=options["n_workers"]),
         progress=progress,
     )
-    if not engine.is_used:
-        return measure(n_processes=options["n_processes"])
-    with engine.executor(device) as workers:
-        return measure(executor=workers, resources=engine.resources(device))
+    asked = build_curve_spec(candidates, data, request, command=rebuild_command(spec))
+    with open_recorded_run(engine, asked, device) as (workers, journal):
+        try:
+            if not engine.is_used:
+                return measure(n_processes=options["n_processes"], journal=journal)
+            return measure(executor=workers, resources=engine.resources(device), journal=journal)
+        except UnfinishedParts as unfinished:  # which is how a part ends
+            return unfinished
 
 
 def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> EngineOptions:

@@ -92,7 +92,7 @@ _NUMBER_OPTIONS = (
     ),
 )
 
-_OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
+_OF_PROCESS = ("on", "part", "gpus_each", "root", "runs_folder")  # and their values: they move no number
 _FLAGS_OF_PROCESS = ("--mixed-versions", "--json", "--verbose", "-v")
 OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
@@ -214,9 +214,10 @@ def rebuild_command(*images: str) -> tuple[str, ...]:
     """The verb and arguments of the running command without place and engine; a path to the images is absolute."""
     context = click.get_current_context()
     found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
+    of_process = {opt for one in context.command.params if one.name in _OF_PROCESS for opt in one.opts}
     for argument in given:
         name, equals, value = argument.partition("=")
-        if name in _OF_PROCESS:
+        if name in of_process:
             if not equals:
                 next(given, None)
         elif name == "--data" and equals:

@@ -221,7 +221,8 @@ class _RunStatus:
     def print_details(self) -> None:
         """Prints everything that failed, is missing or needs a warning."""
         facts, record = self.details(), self.record
-        complete = f"{self.n_complete:,} of {len(self.asked):,} features are complete"
+        what = "curves" if record.asked.verb == "curve" else "features"
+        complete = f"{self.n_complete:,} of {len(self.asked):,} {what} are complete"
         click.echo(wrap_text(f"run {record.run} ({record.asked.verb}): {self.state}; {complete}"))
         if self.missing:
             rows = [
@@ -266,7 +267,9 @@ _HEADINGS = {
 
 
 def _n_missing(place: Location, asked: Mapping[str, Any]) -> int | None:
-    """How many shards features lack; None if they are complete."""
+    """How many shards features lack; None if they are complete. Of what has no folder a journal says whether it is."""
+    if not asked["folder"]:
+        return int(asked["n_shards"])
     for name in asked["folder"].split("/"):
         place = place.below(name)
     names = place.names()

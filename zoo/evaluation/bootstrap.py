@@ -13,7 +13,8 @@ each of them), drawn for what the probe did: the same error has the same draws w
 Errors of one probe. The interval of a share of images that one probe gets wrong is Jeffreys' of a binomial proportion
 (:func:`compute_error_interval`), which has its nominal coverage also where few images are wrong, and does not shrink to
 a point where none is. It needs no draws. All else (means over seeds, differences, parts, means over classes, losses,
-rankings) has the percentiles of its draws.
+rankings) has the percentiles of its draws. Of numbers an error is the unexplained variance, 1 - R2: a ratio, of which
+the variance of the numbers is resampled as the squared errors are.
 
 Groups. Where images come in groups, such as those of one patient, the images of a group are not independent, and groups
 are resampled in place of images: all images of one share its weight. Half an image is then worth as many images as the
@@ -131,19 +132,27 @@ def compute_interval(value: float, draws: Floats) -> Interval:
     return compute_drawn_interval(Drawn(value=value, draws=draws))
 
 
-def compute_error_interval(wrong: NDArray[Any], *, groups: NDArray[Any] | None = None) -> Interval:
+def compute_error_interval(
+    wrong: NDArray[Any],
+    *,
+    groups: NDArray[Any] | None = None,
+    numbers: NDArray[Any] | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
+) -> Interval:
     """The error of one probe on images, percent, with the one interval that is printed of it: Jeffreys', of no draws.
 
     Of ``groups`` (n_images,) it is Jeffreys' of as many independent images as the design effect leaves, fewer by the
-    square of Student's t of the images over that of the groups (Korn and Graubard 1998). The mean of losses, float64
-    (n_images,), is resampled.
+    square of Student's t of the images over that of the groups (Korn and Graubard 1998). Of squared errors ``wrong`` of
+    ``numbers``, float64 (n_images,) both, it is the unexplained variance, and resampled.
 
     >>> found = compute_error_interval(np.arange(100) < 4)
     >>> found.value, round(found.ci_low, 2), round(found.ci_high, 2)
     (4.0, 1.36, 9.23)
     """
-    if wrong.dtype.kind == "f":
-        return compute_interval(100 * float(wrong.mean()), resample_error_percents(wrong[:, None], groups)[:, 0])
+    if numbers is not None:
+        draws = resample_error_percents(wrong[:, None], groups, numbers=numbers, n_draws=n_draws, seed=seed)
+        return compute_interval(float(compute_error_percents(wrong, numbers)), draws[:, 0])
     n, n_wrong, share = len(wrong), int(np.count_nonzero(wrong)), 1.0
     if groups is not None:
         n_free = max(len(np.unique(groups)) - 1, 1)
@@ -304,15 +313,32 @@ def resample_errors(
     return _resampled(losses, risks, bounds=(0.0, 100.0), **how).means
 
 
-def resample_error_percents(
-    wrong: NDArray[Any], groups: NDArray[Any] | None, *, n_draws: int = N_DRAWS, seed: int = 0
-) -> Floats:
-    """Bootstrap draws of errors, or mean losses, on the same images, percent (n_draws, k); whole groups are resampled.
+def compute_error_percents(wrong: NDArray[Any], numbers: NDArray[Any] | None = None) -> Floats:
+    """Shares of images (n_images, k) that are wrong, percent (k,); of squared errors of numbers, of their variance."""
+    return np.asarray(100.0 * wrong.mean(axis=0) / (1.0 if numbers is None else numbers.var()))
 
-    ``wrong`` is bool, or float of losses, (n_images, k); losses have no highest one.
+
+def resample_error_percents(
+    wrong: NDArray[Any],
+    groups: NDArray[Any] | None,
+    *,
+    numbers: NDArray[Any] | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
+) -> Floats:
+    """Bootstrap draws of errors on the same images, percent (n_draws, k); whole groups are resampled.
+
+    ``wrong`` is bool (n_images, k), or squared errors of ``numbers`` (n_images,), whose error is a ratio: the draw d of
+    the unexplained variance is, with weights w that add up to 1 ::
+
+        sum_i w_di wrong_i / (sum_i w_di c_i^2 - (sum_i w_di c_i)^2)   where c = numbers - their mean
     """
-    bounds = (0.0, 100.0) if wrong.dtype == bool else None
-    return average_draws(100.0 * wrong, bounds=bounds, groups=groups, n_draws=n_draws, seed=seed)
+    how: Any = {"groups": groups, "n_draws": n_draws, "seed": seed}
+    if numbers is None:
+        return average_draws(100.0 * wrong, bounds=(0.0, 100.0), **how)
+    centred = numbers - numbers.mean()
+    drawn = average_draws(np.column_stack([wrong, centred, np.square(centred)]), bounds=None, **how)
+    return np.asarray(100.0 * drawn[:, :-2] / (drawn[:, -1:] - np.square(drawn[:, -2:-1])))
 
 
 def estimate_surplus_variances(several: Sequence[tuple[Floats, Floats]], *, random: np.random.Generator) -> Floats:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..optional import require_extra
-from .bootstrap import N_DRAWS, Interval, compute_error_interval, compute_interval, resample_error_percents
+from .bootstrap import (
+    N_DRAWS,
+    Interval,
+    compute_error_interval,
+    compute_error_percents,
+    compute_interval,
+    resample_error_percents,
+)
 
 with require_extra("evaluate", needed_for="Choosing a layer"):
     import numpy as np
@@ -21,7 +28,7 @@ with require_extra("evaluate", needed_for="Choosing a layer"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bools = NDArray[Any]  # or float64 losses
+    Bools = NDArray[Any]  # or float64 squared errors
     Floats = NDArray[np.float64]
 
 LEVEL = 0.05  # p-values below it tell two variants apart
@@ -56,6 +63,8 @@ def choose(
     costs: Floats,
     train_groups: NDArray[np.uint64] | None = None,
     test_groups: NDArray[np.uint64] | None = None,
+    train_numbers: Floats | None = None,
+    test_numbers: Floats | None = None,
     n_draws: int = N_DRAWS,
     seed: int = 0,
 ) -> LayerChoice:
@@ -64,7 +73,8 @@ def choose(
     Parameters
     ----------
     train_wrong : bool array, shape (n_train, n_variants)
-        Whether each training image was classified wrongly by what was learnt from others; or losses, float64.
+        Whether each training image was classified wrongly by what was learnt from others; of images that are labelled
+        with numbers squared errors, float64.
     test_wrong : bool array, shape (n_test, n_variants)
         The same of test images, which nothing was learnt from.
     default : int
@@ -73,6 +83,8 @@ def choose(
         What each costs to compute, in any unit.
     train_groups, test_groups : array, shape (n,), optional
         Images with the same number, as those of one patient, are resampled together.
+    train_numbers, test_numbers : float64 array, shape (n,), optional
+        What squared errors are of.
     n_draws, seed : int
         Of the bootstrap.
 
@@ -94,33 +106,21 @@ def choose(
         )
     order = [(float(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
     chosen = min(order)[-1]
-    on_training = compute_paired_p_values(train_wrong, chosen, groups=train_groups, seed=seed)
+    of_train: Any = {"groups": train_groups, "numbers": train_numbers, "n_draws": n_draws, "seed": seed}
+    of_test: Any = {"groups": test_groups, "numbers": test_numbers, "n_draws": n_draws, "seed": seed}
+    on_training = compute_paired_p_values(train_wrong, chosen, **of_train)
     cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if on_training[one] >= LEVEL)[-1]
-    p_values = compute_paired_p_values(test_wrong, chosen, groups=test_groups, seed=seed)
+    p_values = compute_paired_p_values(test_wrong, chosen, **of_test)
     return LayerChoice(
         chosen=chosen,
         cheapest=cheapest,
-        naive=compute_difference(train_wrong, chosen, default, groups=train_groups, n_draws=n_draws, seed=seed),
-        nested=compute_difference(test_wrong, chosen, default, groups=test_groups, n_draws=n_draws, seed=seed),
+        naive=compute_differences(train_wrong, default, **of_train)[chosen],
+        nested=compute_differences(test_wrong, default, **of_test)[chosen],
         p_value=None if chosen == default else p_values[default],
-        behind=compute_differences(test_wrong, chosen, groups=test_groups, n_draws=n_draws, seed=seed),
+        behind=compute_differences(test_wrong, chosen, **of_test),
         p_values=tuple(None if one == chosen else p for one, p in enumerate(p_values)),
         tied=tuple(p >= LEVEL for p in p_values),
     )
-
-
-def compute_difference(
-    wrong: Bools,
-    one: int,
-    other: int,
-    *,
-    groups: NDArray[np.uint64] | None = None,
-    n_draws: int = N_DRAWS,
-    seed: int = 0,
-) -> Interval:
-    """The error of one variant less that of another on the same images, in points, with its 95 % interval."""
-    pair = wrong[:, [other, one]]
-    return compute_differences(pair, 0, groups=groups, n_draws=n_draws, seed=seed)[1]
 
 
 def compute_differences(
@@ -128,41 +128,42 @@ def compute_differences(
     other: int,
     *,
     groups: NDArray[np.uint64] | None = None,
+    numbers: Floats | None = None,
     n_draws: int = N_DRAWS,
     seed: int = 0,
 ) -> tuple[Interval, ...]:
-    """The error of each variant less that of ``other`` on the same images, in points, with its 95 % interval.
-
-    The difference of what is the same on every image is 0, and known.
-    """
-    draws = resample_error_percents(wrong, groups, n_draws=n_draws, seed=seed)
-    errors = 100 * wrong.mean(axis=0)
-    found = []
-    for column in range(wrong.shape[1]):
-        if np.array_equal(wrong[:, column], wrong[:, other]):
-            found.append(Interval(value=0.0, ci_low=0.0, ci_high=0.0))
-        else:
-            value = float(errors[column] - errors[other])
-            found.append(compute_interval(value, draws[:, column] - draws[:, other]))
-    return tuple(found)
+    """The error of each variant less that of ``other`` on the same images, in points, with its 95 % interval."""
+    draws = resample_error_percents(wrong, groups, numbers=numbers, n_draws=n_draws, seed=seed)
+    errors, draws = compute_error_percents(wrong, numbers), draws - draws[:, [other]]
+    return tuple(
+        compute_interval(float(error - errors[other]), drawn) for error, drawn in zip(errors, draws.T, strict=True)
+    )
 
 
-def compute_variant_errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None) -> tuple[Interval, ...]:
+def compute_variant_errors(
+    wrong: Bools, *, groups: NDArray[np.uint64] | None = None, numbers: Floats | None = None, seed: int = 0
+) -> tuple[Interval, ...]:
     """The error of each variant in percent, with its 95 % interval."""
-    return tuple(compute_error_interval(column, groups=groups) for column in wrong.T)
+    return tuple(compute_error_interval(column, groups=groups, numbers=numbers, seed=seed) for column in wrong.T)
 
 
 def compute_paired_p_values(
-    wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+    wrong: Bools,
+    other: int,
+    *,
+    groups: NDArray[np.uint64] | None = None,
+    numbers: Floats | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
 ) -> tuple[float, ...]:
     """Two-sided p-values that each variant differs from ``other`` by chance, on the same images; each by itself.
 
     Of images alone, McNemar's exact test; of groups, whose images go together, the chance that the groups' differences
-    with random signs add up to as much; of losses, twice the share of resamples in which their difference has the other
-    sign. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
+    with random signs add up to as much; of squared errors, twice the share of resamples in which their difference has
+    the other sign. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
     """
-    if wrong.dtype != bool:
-        apart = resample_error_percents(wrong, groups, seed=seed)
+    if numbers is not None:
+        apart = resample_error_percents(wrong, groups, numbers=numbers, n_draws=n_draws, seed=seed)
         apart -= apart[:, [other]]
         beyond = np.minimum((apart <= 0).sum(axis=0), (apart >= 0).sum(axis=0))
         return tuple(np.minimum(1.0, 2 * (1 + beyond) / (1 + len(apart))).tolist())

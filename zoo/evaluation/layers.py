@@ -40,7 +40,7 @@ from ..progress import Progress
 from ..storage import resolve_place
 from .bootstrap import Interval
 from .evaluating import build_probe_maker, get_features_folder, get_runs_folder
-from .layer_choice import LayerChoice, choose, compute_difference, compute_variant_errors
+from .layer_choice import LayerChoice, choose, compute_differences, compute_variant_errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS
 from .regression import PROTOCOL as RIDGE
@@ -273,6 +273,7 @@ def measure_layers(
         np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
     )
     n_probed, protocol = (0, RIDGE) if train.target else (n_probed, protocol)
+    train_numbers, test_numbers = (get_numbers(part) if part.target else None for part in (train, test))
     costs = np.array([one.stop.gflops for one in found])
     choice = choose(
         train_wrong,
@@ -281,6 +282,8 @@ def measure_layers(
         costs=costs,
         train_groups=train_groups,
         test_groups=test_groups,
+        train_numbers=train_numbers,
+        test_numbers=test_numbers,
         seed=seed,
     )
     order = np.lexsort((costs, train_wrong.sum(axis=0)))
@@ -290,10 +293,9 @@ def measure_layers(
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, protocol=protocol, seed=seed)
-    of_train = compute_variant_errors(
-        train_wrong, groups=train.groups
-    )  # as zoo evaluate has it: copies do not count as groups
-    of_test = compute_variant_errors(test_wrong, groups=test.groups)
+    # as zoo evaluate has it: copies do not count as groups
+    of_train = compute_variant_errors(train_wrong, groups=train.groups, numbers=train_numbers, seed=seed)
+    of_test = compute_variant_errors(test_wrong, groups=test.groups, numbers=test_numbers, seed=seed)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
     of_probe = dict(zip(runs, compute_variant_errors(wrong_probed, groups=test.groups), strict=True))
     variants = tuple(
@@ -485,7 +487,7 @@ def _measured(
 
 
 def _number_losses(train: Features, test: Features) -> tuple[float, Any, Any]:
-    """The penalty of the probe of numbers, and squared errors of left-out and test images over their variances."""
+    """The penalty of the probe of numbers, and squared errors of left-out and test images."""
     numbers, others = get_numbers(train), get_numbers(test)
     for part, y in ((train, numbers), (test, others)):
         if np.ptp(y) == 0:
@@ -494,8 +496,7 @@ def _number_losses(train: Features, test: Features) -> tuple[float, Any, Any]:
                 "which no variance can be explained; add others, or ask for more images."
             )
     fit = RidgeProbe().fit(train.x[:], numbers, groups=get_image_groups(train.together))
-    on_test = np.square(fit.predict(test.x[:]) - others) / others.var()
-    return fit.share_, np.square(fit.left_out_ - numbers) / numbers.var(), on_test
+    return fit.share_, np.square(fit.left_out_ - numbers), np.square(fit.predict(test.x[:]) - others)
 
 
 def _class_losses(train: Features, test: Features) -> tuple[float, Bools, Bools]:
@@ -537,7 +538,5 @@ def _of_probes(
     if not {chosen, default} <= runs.keys():
         return None, None
     wrong, places = np.stack(list(runs.values()), axis=1), list(runs)
-    best = int(wrong.sum(axis=0).argmin())
-    at_default = places.index(default)
-    naive = compute_difference(wrong, best, at_default, groups=groups, seed=seed)
-    return naive, compute_difference(wrong, places.index(chosen), at_default, groups=groups, seed=seed)
+    behind = compute_differences(wrong, places.index(default), groups=groups, seed=seed)
+    return behind[int(wrong.sum(axis=0).argmin())], behind[places.index(chosen)]

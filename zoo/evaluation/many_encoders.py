@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -24,6 +23,7 @@ from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError
 from ..execution.executor import Executor, Failure, Resources, WorkResult, select_share
 from ..execution.journal import Journal
+from ..execution.work_queue import WorkQueue
 from ..features import Features
 from ..features.filling import load_features_of
 from ..features.origin import get_code_version
@@ -320,16 +320,19 @@ def measure_many_metrics(
 
     Parameters and result are those of :func:`evaluate_many`.
     """
-    journal.planned(len(names))
-    progress.start("metrics", len(names), 0)
+    workers, own = select_share(executor, names)
     failed: dict[str, Failure] = {}
+
+    def take(outcome: WorkResult[str, bytes]) -> None:
+        journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
+        progress.advance(1)
+        if outcome.failed:
+            failed[outcome.work] = outcome.failures[-1]
+
+    queue = WorkQueue(own, journal)
+    progress.start("metrics", len(own), 0)
     try:
-        with closing(executor.map_unordered(partial(measure_one, measuring), names, resources)) as outcomes:  # type: ignore[type-var]
-            for outcome in outcomes:
-                journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
-                progress.advance(1)
-                if outcome.failed:
-                    failed[outcome.work] = outcome.failures[-1]
+        queue.run(partial(measure_one, measuring), take, workers, resources)
     finally:
         progress.end()
     return _gathered(measuring, names, data, failed, journal.run)

@@ -22,10 +22,12 @@ from .arrays import check_finite_numbers
 from .bootstrap import (
     N_DRAWS,
     Interval,
+    compute_error_percents,
     compute_interval,
     draw_image_weights,
     estimate_surplus_variances,
     number_groups,
+    resample_error_percents,
 )
 from .evaluating import SOURCE, Request, Rows, RowTemplate, list_settings
 from .measuring import LabelSetting, ProbeCache, TuningSplit, check_count, check_pair, fit_probe
@@ -145,15 +147,15 @@ def _metrics(
     if np.ptp(numbers) == 0:
         raise DataError(f"All {n:,} test images have one number, of which no variance can be explained; add others.")
     given = [check_finite_numbers(one, name="The prediction", n_axes=1) for one in predicted]
+    losses = np.square(np.stack(given, axis=1) - numbers[:, None])  # (n, n_seeds)
+    unexplained = resample_error_percents(losses, units, numbers=numbers, n_draws=n_draws, seed=seed)
+    table["r2"] = [1 - one / 100 for one in (compute_error_percents(losses, numbers)[None], unexplained)]
     for weights in chain([np.ones((n, 1))], draw_image_weights(n, units, n_draws, seed=seed)):  # first as they are
         w = weights / weights.sum(axis=0)  # (n, n_drawn)
-        variance, ranks = np.square(numbers - numbers.mean()) @ w, _ranks(numbers, w)
-        variance -= np.square((numbers - numbers.mean()) @ w)
-        squares = [np.square(one - numbers) @ w for one in given]
+        ranks = _ranks(numbers, w)
         of_block = {
-            "r2": [1 - one / variance for one in squares],
             "mean_absolute_error": [np.abs(one - numbers) @ w for one in given],
-            "root_mean_squared_error": [np.sqrt(one) for one in squares],
+            "root_mean_squared_error": [np.sqrt(np.square(one - numbers) @ w) for one in given],
             "spearman": [_correlations(_ranks(one, w), ranks, w) for one in given],
         }
         for name, values in of_block.items():

@@ -1,22 +1,18 @@
-"""Features of many encoders by any engine: items to the workers, their outcomes to the journal, indexes when due.
-
-This is the only loop that hands out items. It keeps nothing that could not be lost: what is done lies at the place, so
-that a process that died here is gone on from by any other, with other workers or by another engine.
-"""
+"""Features of many encoders by any engine: items to the workers, their outcomes to the journal, indexes when due."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from ..datasets import ImageData, ImageSet
-from ..errors import StoreError, ZooError
+from ..errors import ZooError
 from ..execution.executor import DIED, Executor, PartExecutor, Resources, WorkResult, collect_versions, select_share
 from ..execution.journal import Journal, RunSpec, format_current_time
+from ..execution.work_queue import WorkQueue
 from ..progress import Progress
 from .origin import CODE_NUMBER
 from .store import read_index
@@ -160,8 +156,6 @@ def run_features(
     setting = replace(setting, n_threads=resources.n_cpus)
     is_part = isinstance(executor, PartExecutor)
     executor, items = select_share(executor, make_items(setting, names, data, parts, everything=is_part))
-    if items and journal.refusal:
-        raise StoreError(journal.refusal)
     run = _RunState(setting, names, data, parts, items, journal, progress, is_part=is_part)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)
@@ -238,8 +232,8 @@ class _RunState:
     ) -> None:
         self._setting, self._data, self._journal, self._progress = setting, data, journal, progress
         self._is_part = is_part
-        self._items, self._more = iter(items), deque[FeatureItem | FollowUpTask]()
-        self._report = RunReport(run=journal.run, n_items=len(items))
+        self._queue = WorkQueue[FeatureItem | FollowUpTask](items, journal, hand_out=self._without_given_up)
+        self._report = RunReport(run=journal.run)
         self._left = Counter((name, item.part) for item in items for name in item.encoders)
         self._wanted = {name: set(parts) for name in names}  # parts that are not complete
         self._rounds: Counter[Any] = Counter()
@@ -252,37 +246,23 @@ class _RunState:
 
     def done_by(self, executor: Executor, resources: Resources) -> RunReport:
         """Hands everything out, and waits for it."""
-        self._journal.planned(self._report.n_items)
         name = f"{self._shown}, {self._data.name}"
         self._progress.start(name, self._n_all, max(self._n_all - self._n_planned, 0))
         try:
             for name, wanted in self._wanted.items():
                 for part in sorted(wanted):
                     self._complete_if_due(name, part)
-            function = partial(_do, self._setting)
-            with closing(executor.map_unordered(function, self, resources)) as outcomes:  # type: ignore[type-var]
-                for outcome in outcomes:
-                    self._take(outcome)
+            self._queue.run(partial(_do, self._setting), self._take, executor, resources)
         finally:
-            self._note_workers(executor)
             self._progress.end()
+        self._report.n_items = self._queue.n_planned
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
-    def __iter__(self) -> Iterator[FeatureItem | FollowUpTask]:
-        return self
-
-    def __next__(self) -> FeatureItem | FollowUpTask:
-        """What is to be done next: first what follows from outcomes, then the items."""
-        while True:
-            piece = self._more.popleft() if self._more else next(self._items)
-            if isinstance(piece, FollowUpTask):
-                return piece
-            if left := self._without_given_up(piece):
-                return left
-
-    def _without_given_up(self, item: FeatureItem) -> FeatureItem | None:
+    def _without_given_up(self, item: FeatureItem | FollowUpTask) -> FeatureItem | FollowUpTask | None:
         """An item for those of its encoders that have not failed again and again."""
+        if isinstance(item, FollowUpTask):
+            return item
         left = tuple(name for name in item.encoders if self._n_failed[name] < GIVEN_UP)
         for name in item.encoders:
             if name not in left:
@@ -294,7 +274,7 @@ class _RunState:
             label = {"encoders": [outcome.work.encoder], "part": None, "number": None}
             self._journal.outcome(outcome, label, is_item=False)
             if self.on_outcome is not None:
-                self._more.extend(self.on_outcome(outcome) or ())
+                self._queue.add(self.on_outcome(outcome) or ())
         elif outcome.value is None:
             self._take_failed(outcome)
         else:
@@ -325,12 +305,10 @@ class _RunState:
         self._rounds[item] += 1
         kinds = {failure.kind for failure in outcome.failures}
         if kinds == {DIED} and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
-            self._more.append(item)
+            self._queue.add([item])
             return
         if len(item.encoders) > 1:
-            self._report.n_items += len(item.encoders) - 1
-            self._journal.planned(len(item.encoders) - 1)
-            self._more.extend(split_by_encoder(item))
+            self._queue.plan(split_by_encoder(item), replaced=1)
             return
         (name,) = item.encoders
         self._journal.outcome(outcome, _label(item))
@@ -373,7 +351,7 @@ class _RunState:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(self.on_complete(name) or ())
+            self._queue.add(self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
@@ -385,15 +363,7 @@ class _RunState:
             self._fail(name, part, None, sentence)
             return
         self._left[name, part] = len(items)
-        self._report.n_items += len(items)
-        self._journal.planned(len(items))
-        self._more.extend(items)
-
-    def _note_workers(self, executor: Executor) -> None:
-        """Workers with other versions, where an executor has looked for them."""
-        marked, refused = getattr(executor, "marked", None), getattr(executor, "refused", None)
-        if marked or refused:
-            self._journal.versions_of(marked=marked or {}, refused=refused or {})
+        self._queue.plan(items)
 
     def _images(self, part: str) -> ImageSet:
         images: ImageSet = getattr(self._data, part)

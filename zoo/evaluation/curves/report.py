@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,7 +19,10 @@ from ...cards.catalogue import load_catalogue
 from ...datasets.notes import describe_decoding
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError, format_count
+from ...execution.executor import collect_versions
+from ...execution.journal import RunSpec, format_current_time
 from ...features import get_code_version
+from ...features.origin import CODE_NUMBER
 from ...features.store import hash_preprocess
 from ...files import get_cache_folder
 from ...optional import require_extra
@@ -52,6 +55,7 @@ with require_extra("evaluate", needed_for="A learning curve"):
 
 if TYPE_CHECKING:
     from ...execution.executor import Executor, Resources
+    from ...execution.journal import Journal
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -202,6 +206,28 @@ class CurveReport:
     notes: tuple[str, ...] = ()  # how images are read
 
 
+def build_curve_spec(
+    candidates: Sequence[Candidate], data: TransferData, request: CurveRequest, *, command: Sequence[str] = ()
+) -> RunSpec:
+    """What is asked for, as a journal begins with it; ``command`` are arguments that ask the same again."""
+    settings = {
+        "encoders": sorted(one.name for one in candidates),
+        "dataset": data.name,
+        "images": {"train": data.train.fingerprint, "val": data.test.fingerprint},
+        "task": data.task.name,
+        "request": asdict(request),
+    }
+    facts = {"part": "curve", "folder": "", "n_images": len(data.train), "n_shards": 1}
+    return RunSpec(
+        verb="curve",
+        command=tuple(command),
+        settings=settings,
+        features=tuple({"encoder": one.name, **facts} for one in candidates),
+        versions=collect_versions(code=CODE_NUMBER),
+        started=format_current_time(),
+    )
+
+
 def learning_curves(
     candidates: Sequence[Candidate],
     data: TransferData,
@@ -214,6 +240,7 @@ def learning_curves(
     resources: Resources | None = None,
     progress: CurveProgress | None = None,
     train: Train = train_run,
+    journal: Journal | None = None,
 ) -> CurveReport:
     """Measures what encoders are worth on a task, by runs with few to many labels and by their controls.
 
@@ -236,6 +263,8 @@ def learning_curves(
     train : callable
         Trains and tests one network, called as :func:`zoo.evaluation.curves.training.train_run`; for another recipe,
         which then needs another folder.
+    journal : Journal, optional
+        Of this process, of a run by :func:`build_curve_spec`.
 
     Raises
     ------
@@ -287,12 +316,22 @@ def learning_curves(
     cache = get_cache_folder() / "curves" if folder is None else folder
     setup = CurveSetup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
     with CurveRunner(
-        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=require_scale
+        setup,
+        n_processes=n_processes,
+        executor=executor,
+        resources=resources,
+        progress=progress,
+        watch=require_scale,
+        journal=journal,
     ) as runner:
         if request.regimes is None:
             regimes = _searched_regimes(runner, work, controls, request)
         runner.do(make_all_jobs(work, candidates, regimes, request.seeds))
-        return _report(work, candidates, request, runner.runs, regimes)
+        found = _report(work, candidates, request, runner.runs, regimes)
+    if journal is not None:
+        for one in candidates:
+            journal.complete(one.name, "curve")
+    return found
 
 
 def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:

@@ -16,9 +16,7 @@ import json
 import time
 import zipfile
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -28,8 +26,19 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, Executor, Failure, PartExecutor, Resources, count_cores, select_share
+from ...execution.executor import (
+    DIED,
+    Executor,
+    Failure,
+    PartExecutor,
+    Resources,
+    WorkResult,
+    count_cores,
+    select_share,
+)
+from ...execution.journal import Journal
 from ...execution.processes import Processes, send_message
+from ...execution.work_queue import WorkQueue
 from ...files import replace_file
 from ...optional import require_extra
 from .data import RegimeSubset, TransferData, release_inputs, select_regime_subset
@@ -88,6 +97,11 @@ class CurveJob:
         """In words."""
         who = {"encoder": self.candidate.name, "maximal": "maximal supervision", "blind": "constant baseline"}
         return who.get(self.control, "scratch") + f", {self.n:,} images, seed {self.seed}" * (self.seed is not None)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """As a journal has it."""
+        return {"encoders": [self.candidate.name], "part": self.label, "number": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -294,7 +308,7 @@ class CurveRunner:
     ``runs`` has the runs that are done, by the key of their job. ``watch`` is called with them before the first job and
     after each that ends; what it raises ends the rest. ``executor`` does the jobs, on machines that reach the folder;
     without it they are done here or in ``n_processes``. Of a part of the work it does the jobs of that part, and
-    :class:`UnfinishedParts` is raised if others are left.
+    :class:`UnfinishedParts` is raised if others are left. ``journal`` notes what becomes of each.
     """
 
     def __init__(
@@ -306,6 +320,7 @@ class CurveRunner:
         resources: Resources | None = None,
         progress: CurveProgress | None = None,
         watch: Callable[[Mapping[str, CurveRun]], None] = lambda runs: None,
+        journal: Journal | None = None,
     ) -> None:
         if isinstance(n_processes, bool) or n_processes < 1:
             raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
@@ -323,8 +338,9 @@ class CurveRunner:
             setup = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_workers))
         self._setup = setup
         self._progress = CurveProgress() if progress is None else progress
-        self._watch = watch
+        self._watch, self._journal = watch, journal
         self._open: dict[str, CurveJob] = {}  # handed out, by their keys
+        self._failures: list[tuple[CurveJob, Failure]] = []
 
     def __enter__(self) -> CurveRunner:
         return self
@@ -340,60 +356,64 @@ class CurveRunner:
 
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
-        wanted = select_distinct_jobs(jobs)
-        workers, share = select_share(
-            self._executor, wanted
-        )  # which jobs are its own does not depend on which are done
-        own = {job.key for job in share}
-        folder, n_test = self._setup.folder, len(self._setup.data.test)
-        for job in wanted:
-            if job.key not in self.runs and (cached := find_run(folder, job, n_test=n_test)) is not None:
-                self.runs[job.key] = cached
-        waiting = deque(job for job in wanted if job.key not in self.runs and job.key in own)
-        self._progress.start(len(wanted), len(wanted) - len(waiting), n_steps=sum(job.n_steps for job in waiting))
-        self._watch(self.runs)
-        failures: list[tuple[CurveJob, Failure]] = []
-
-        def handed_out() -> Iterator[CurveJob]:
-            while waiting:
-                job = waiting.popleft()
-                self._open[job.key] = job
-                self._progress.began(job)
-                yield job
-
-        outcomes = workers.map_unordered(partial(perform, self._setup), handed_out(), self._resources)
-        with closing(outcomes):  # type: ignore[type-var]
-            for outcome in outcomes:
-                job, failure = self._open.pop(outcome.work.key), outcome.value
-                if failure is True and (run := find_run(folder, job, n_test=n_test)) is not None:
-                    self.runs[job.key] = run
-                    self._progress.ended(job, run)
-                    self._watch(self.runs)
-                    continue
-                if failure is True:
-                    raise StoreError(
-                        f"The run {job.label!r} was finished by {outcome.worker} and is not in {folder} "
-                        "here; name a folder of runs that all machines reach."
-                    )
-                if not isinstance(failure, Failure):
-                    failure = outcome.failures[-1]
-                failures.append((job, failure))
-                self._progress.ended(job, None)
-                if failure.kind in _FATAL or job.control == "blind":  # without which there is no curve at all
-                    waiting.clear()
-        n_done = sum(job.key in self.runs for job in wanted)
-        if failures:
-            job, first = failures[0]
-            rest = f", and {len(failures) - 1} more failed" if len(failures) > 1 else ""
-            hint = "; go on with fewer processes if memory is short" if first.kind == DIED else ""
-            text = (
-                f"{first.text.removesuffix('.')}{hint} (in the run {job.label!r}{rest}; {n_done} of {len(wanted)} runs "
-                f"are finished and kept in {folder})."
-            )
-            raise replace(first, text=text).error()
+        wanted, runs = select_distinct_jobs(jobs), self.runs
+        # which jobs are its own does not depend on which are done
+        workers, share = select_share(self._executor, wanted)
+        runs |= {job.key: run for job in wanted if job.key not in runs and (run := self._find(job)) is not None}
+        own = [job for job in share if job.key not in runs]
+        self._progress.start(len(wanted), len(wanted) - len(own), n_steps=sum(job.n_steps for job in own))
+        self._watch(runs)
+        queue = WorkQueue(own, self._journal, hand_out=self._begin)
+        queue.run(partial(perform, self._setup), partial(self._take, queue), workers, self._resources)
+        n_done = sum(job.key in runs for job in wanted)
+        if self._failures:
+            raise self._error(n_done, len(wanted))
         if n_done < len(wanted):
             part = (self._executor.k, self._executor.n) if isinstance(self._executor, PartExecutor) else (1, 1)
-            raise UnfinishedParts(part=part, n_jobs=len(wanted), n_done=n_done, at=folder)
+            raise UnfinishedParts(part=part, n_jobs=len(wanted), n_done=n_done, at=self._setup.folder)
+
+    def _find(self, job: CurveJob) -> CurveRun | None:
+        return find_run(self._setup.folder, job, n_test=len(self._setup.data.test))
+
+    def _begin(self, job: CurveJob) -> CurveJob:
+        self._open[job.key] = job
+        self._progress.began(job)
+        return job
+
+    def _take(self, queue: WorkQueue[CurveJob], outcome: WorkResult[CurveJob, bool | Failure]) -> None:
+        """Takes the run that a worker has finished; without the constant baseline, or a folder, there are no others."""
+        job, value = self._open.pop(outcome.work.key), outcome.value
+        if isinstance(value, Failure):  # which another try would meet too
+            outcome = replace(outcome, value=None, failures=(*outcome.failures, value))
+        if self._journal is not None:
+            self._journal.outcome(outcome, job.entry)
+        if outcome.failed:
+            failure = outcome.failures[-1]
+            self._failures.append((job, failure))
+            self._progress.ended(job, None)
+            if failure.kind in _FATAL or job.control == "blind":
+                queue.clear()
+            return
+        run = self._find(job)
+        if run is None:
+            raise StoreError(
+                f"The run {job.label!r} was finished by {outcome.worker} and is not in {self._setup.folder} here; name "
+                "a folder of runs that all machines reach."
+            )
+        self.runs[job.key] = run
+        self._progress.ended(job, run)
+        self._watch(self.runs)
+
+    def _error(self, n_done: int, n_all: int) -> ZooError:
+        """The error of the first run that failed, with how many are finished."""
+        job, first = self._failures[0]
+        rest = f", and {len(self._failures) - 1} more failed" if len(self._failures) > 1 else ""
+        hint = "; go on with fewer processes if memory is short" if first.kind == DIED else ""
+        text = (
+            f"{first.text.removesuffix('.')}{hint} (in the run {job.label!r}{rest}; {n_done} of {n_all} runs are "
+            f"finished and kept in {self._setup.folder})."
+        )
+        return replace(first, text=text).error()
 
     def _listen(self, told: tuple[str, TrainingStep]) -> None:
         key, step = told
