@@ -2,6 +2,7 @@
 
     python benchmarks/featurise.py [ENCODER=TIMM_NAME ...] [--sources tensors jpeg] [--batch-size 32] [--batches 4]
                                    [--rounds 3] [--device cpu] [--precisions float32 ...] [--compile] [--json FILE]
+                                   [--threads N] [--no-openvino]
     python benchmarks/featurise.py --eight --device cuda --precisions float32 bfloat16 float16 --batch-size 256
     python benchmarks/featurise.py --agree 30
 
@@ -10,12 +11,16 @@ to the memory of its process must not help the other; they take turns, a round e
 
 * ``timm``: ``timm.create_model(NAME).eval()``, batch by batch under ``torch.inference_mode()`` and autocast, features
   fetched to the CPU; files are opened, transformed and stacked one after the other.
-* ``zoo``: :func:`zoo.features.featurise` into a folder: with hashes of the weights, checks and shards.
+* ``zoo``: :func:`zoo.features.featurise` into a folder: with hashes of the weights, checks and shards, by PyTorch.
+* ``openvino``: the same with ``backend="openvino"``, converted before the first round.
 * ``loop``: only the forward passes of the zoo's side, of tensors.
+* ``peak``: multiply-adds of the forward passes a processor second (two operations each), as a share of those of a
+  plain product of two float32 matrices of 2,048 rows.
 
 Sources: ``tensors`` that lie in memory, and ``jpeg`` files of 500 x 375 px. Columns: images/s (the median of the
-rounds), the median of the rounds' ratios, processor seconds of user and kernel a round, and the most memory that the
-process had. ``off``: how far features in another precision, or compiled, are from those in float32, relative.
+rounds), the median of the rounds' ratios to timm's in time and in processor seconds, processor seconds of user and
+kernel a round, and the most memory that the process had. ``off``: how far features of another backend, in another
+precision, or compiled, are from PyTorch's in float32, relative.
 Where other jobs run the ratio is wrong in both directions: look at the load. ``--eight`` takes eight networks.
 
 Two cores (AMD EPYC), torch 2.15, batches of 32, load 1.3 to 1.9, ratios on tensors and on JPEG files: ResNet-50
@@ -38,6 +43,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -50,6 +56,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from zoo.cards.catalogue import load_catalogue
+from zoo.cards.costs import find_cost
 from zoo.datasets import ImageSet, LazyImages
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
@@ -116,7 +123,9 @@ def image_set(images: Any, n: int, name: str) -> ImageSet:
     )
 
 
-def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, Callable[[], np.ndarray]]:
+def by_zoo(
+    name: str, options: argparse.Namespace, precision: str, backend: str = "torch"
+) -> dict[str, Callable[[], np.ndarray]]:
     """What one round of each source does, by featurise; and by a loop over the same network."""
     card, n = load_catalogue()[name], options.batches * options.batch_size
     encoder, preprocess, decode = build_encoder(card), build_preprocess(card.preprocess), Jpegs(jpegs(N_FILES))
@@ -127,7 +136,7 @@ def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, 
 
     def ours(images: ImageSet, transform: Any) -> np.ndarray:
         with tempfile.TemporaryDirectory() as folder:
-            how: Any = {"batch_size": options.batch_size, "device": device, "precision": wanted}
+            how: Any = {"batch_size": options.batch_size, "device": device, "precision": wanted, "backend": backend}
             return np.array(featurise(encoder, transform, images, name=name, folder=folder, **how).x[:SEEN])
 
     def loop() -> np.ndarray:
@@ -180,12 +189,29 @@ def passed(network: torch.nn.Module, batch: torch.Tensor, precision: str) -> tor
         return network(batch).float().cpu()
 
 
-SIDES = {"timm": by_timm, "zoo": by_zoo}
+SIDES: dict[str, Callable[..., dict[str, Callable[[], np.ndarray]]]] = {
+    "timm": by_timm,
+    "zoo": by_zoo,
+    "openvino": partial(by_zoo, backend="openvino"),
+}
+
+
+def plain_product(n: int = 2048) -> float:
+    """Operations a processor second of a product of two float32 matrices."""
+    torch.set_num_threads(1)
+    a, b = torch.randn(n, n), torch.randn(n, n)
+    taken = []
+    for _ in range(9):
+        began = time.process_time()
+        torch.mm(a, b)
+        taken.append(time.process_time() - began)
+    return 2 * n**3 / min(taken)
 
 
 def side(pipe: Connection, which: str, name: str, options: argparse.Namespace, precision: str) -> None:
     """A process: does a round whenever it is told a source, and says what that took."""
     torch.manual_seed(0)
+    torch.set_num_threads(options.threads)
     rounds = SIDES[which](name, options, precision)
     while (source := pipe.recv()) is not None:
         before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -199,12 +225,13 @@ def measure(name: str, options: argparse.Namespace, precision: str) -> dict[str,
     """Rounds of all sides in turn, after one that is not counted."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = {}, []
-    for which in SIDES:
+    sides = [which for which in SIDES if (options.openvino and precision == "float32") or which != "openvino"]
+    for which in sides:
         pipes[which], theirs = context.Pipe()
         processes.append(context.Process(target=side, args=(theirs, which, name, options, precision), daemon=True))
         processes[-1].start()
         theirs.close()
-    turns = [(which, source) for source in options.sources for which in SIDES] + [("zoo", "loop")]
+    turns = [(which, source) for source in options.sources for which in sides] + [("zoo", "loop")]
     taken: dict[tuple[str, str], list[tuple[Any, ...]]] = {turn: [] for turn in turns}
     for number in range(options.rounds + 1):
         for which, source in turns:
@@ -226,17 +253,16 @@ def measure(name: str, options: argparse.Namespace, precision: str) -> dict[str,
                 "source": source,
                 "images_per_second": n / statistics.median(one[0] for one in rounds),
                 "ratio": statistics.median(b[0] / one[0] for b, one in zip(base, rounds, strict=True)),
+                "processor_ratio": statistics.median(
+                    (b[1] + b[2]) / (one[1] + one[2]) for b, one in zip(base, rounds, strict=True)
+                ),
                 "user_s": statistics.median(one[1] for one in rounds),
                 "kernel_s": statistics.median(one[2] for one in rounds),
                 "peak_mb": max(one[3] for one in rounds),
             }
         )
-    return {
-        "encoder": name,
-        "precision": precision,
-        "rows": rows,
-        "features": taken["zoo", options.sources[0]][0][4].tolist(),
-    }
+    features = {which: taken[which, options.sources[0]][0][4].tolist() for which in sides if which != "timm"}
+    return {"encoder": name, "precision": precision, "rows": rows, "features": features}
 
 
 def agree(n: int) -> None:
@@ -275,6 +301,8 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", choices=list(PRECISIONS), default=["float32"])
     parser.add_argument("--compile", action="store_true", help="compile the zoo's side")
     parser.add_argument("--agree", type=int, metavar="N", help="compare features of N networks instead")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of PyTorch and OpenVINO")
+    parser.add_argument("--no-openvino", dest="openvino", action="store_false", help="only the zoo with PyTorch")
     parser.add_argument("--json", type=Path, help="keep the numbers in this file")
     options = parser.parse_args()
     if options.agree:
@@ -282,27 +310,33 @@ def main() -> None:
     options.encoders = dict(one.split("=") for one in options.encoders) or (EIGHT if options.eight else THREE)
     loads, found = [os.getloadavg()[0]], []
     print(
-        f"{'network':28}{'precision':10}{'source':9}{'side':5}{'images/s':>10}{'ratio':>7}{'user s':>8}{'kernel s':>9}",
-        end="",
+        f"{'network':28}{'precision':10}{'source':9}{'side':9}{'images/s':>10}{'ratio':>7}{'cpu':>6}{'user s':>8}",
+        end=f"{'kernel s':>9}",
     )
-    print(f"{'peak MB':>9}{'off':>9}")
+    print(f"{'peak MB':>9}{'peak':>7}{'off':>9}")
+    peak = plain_product()
     for name in options.encoders:
         exact: np.ndarray | None = None
         for precision in options.precisions:
             found.append(measure(name, options, precision))
-            features = np.array(found[-1]["features"])
-            exact = features if exact is None else exact
-            off = float((np.linalg.norm(features - exact, axis=1) / np.linalg.norm(exact, axis=1)).max())
+            features = {which: np.array(x) for which, x in found[-1]["features"].items()}
+            exact = features["zoo"] if exact is None else exact
+            off = {w: np.linalg.norm(x - exact, axis=1) / np.linalg.norm(exact, axis=1) for w, x in features.items()}
+            cost = find_cost(load_catalogue()[name])
             for row in found[-1]["rows"]:
-                is_compared = (row["side"], row["source"]) == ("zoo", options.sources[0])
+                is_compared = row["side"] in off and row["source"] == options.sources[0]
+                done = 0 if cost is None else cost.gflops * 1e9 * options.batches * options.batch_size
+                share = done / (row["user_s"] + row["kernel_s"]) / peak
                 print(
-                    f"{options.encoders[name][:27]:28}{precision:10}{row['source']:9}{row['side']:5}"
-                    f"{row['images_per_second']:10.1f}{row['ratio']:7.2f}{row['user_s']:8.1f}{row['kernel_s']:9.1f}"
-                    f"{row['peak_mb']:9.0f}" + (f"{off:9.1e}" if is_compared else ""),
+                    f"{options.encoders[name][:27]:28}{precision:10}{row['source']:9}{row['side']:9}"
+                    f"{row['images_per_second']:10.1f}{row['ratio']:7.2f}{row['processor_ratio']:6.2f}"
+                    f"{row['user_s']:8.1f}{row['kernel_s']:9.1f}{row['peak_mb']:9.0f}{share:7.0%}"
+                    + (f"{off[row['side']].max():9.1e}" if is_compared else ""),
                     flush=True,
                 )
     loads.append(os.getloadavg()[0])
-    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{options.threads} threads"
+    print(f"a plain product: {peak / 1e9:.0f} GFLOP per processor second")
     print(f"torch {torch.__version__}, {where}, medians of {options.rounds}", end="; ")
     print(f"load {loads[0]:.1f} before, {loads[1]:.1f} after")
     if options.json:

@@ -65,6 +65,13 @@ class NameNote(UserWarning):
     """Something was asked for by a name that stands for another one; says which."""
 
 
+class ComputingNote(UserWarning):
+    """How something is computed, where that is chosen here; moves numbers by rounding alone."""
+
+
+warnings.simplefilter("ignore", ComputingNote, append=True)  # of a library; the command line shows it
+
+
 def warn_name_note(sentence: str) -> None:
     """Says what a name stands for, once in a process."""
     warnings.warn(sentence, NameNote, stacklevel=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from tests.feature_runs import DIM, image_set
 from zoo.errors import DataError, QueryError
 from zoo.features import Features
 from zoo.features.exporting import export_features
-from zoo.features.origin import Origin, get_code_version
+from zoo.features.origin import Origin, build_origin_document, get_code_version
 from zoo.features.store import RUN, read_index
 from zoo.storage import resolve_place
 
@@ -59,7 +59,7 @@ def test_a_file_has_every_number_with_its_label_name_and_origin(folder: Path, tm
     about = json.loads(table.schema.metadata[b"zoo"])
     index = read_index(resolve_place(folder))
     assert index is not None
-    assert about["origin"] == asdict(ORIGIN)
+    assert about["origin"] == build_origin_document(ORIGIN)
     assert (about["classes"], about["shards"]) == (["a", "b", "c"], [shard.digest for shard in index.shards])
     assert (done.n_rows, done.dim, done.n_groups) == (50, DIM, 4)
     before = (tmp_path / "out.parquet").read_bytes()

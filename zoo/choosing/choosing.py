@@ -256,6 +256,7 @@ def choose(
     seed: int = 0,
     batch_size: int = 64,
     n_workers: int = 0,
+    backend: str = "auto",
     root: str | os.PathLike[str] | None = None,
     decompose: bool = False,
     mistakes: bool = False,
@@ -286,7 +287,7 @@ def choose(
         A GPU where there is one.
     seed : int
         Of the order in which images are visited.
-    batch_size, n_workers : int
+    batch_size, n_workers, backend
         Of featurising; a batch that does not fit into the memory of the device is halved.
     root : path, optional
         Folder of features, speeds and probes; that of ``zoo evaluate`` by default.
@@ -333,6 +334,7 @@ def choose(
         seed=seed,
         batch_size=batch_size,
         n_workers=n_workers,
+        backend=backend,
         root=root,
         protocol=protocol,
         decompose=decompose,
@@ -387,8 +389,16 @@ def choose(
     elif mistakes:
         tell(f"{leader.name}: its mistakes")
         wrong = _mistakes(leader, found.leader, caches[leader.name], task, seed=seed, device=device)
-    usual = {"to": None, "protocol": PROTOCOL, "seed": 0, "device": None, "batch-size": 64, "workers": 0}
-    given = dict(zip(usual, (root, protocol, seed, device, batch_size, n_workers), strict=True))
+    usual = {
+        "to": None,
+        "protocol": PROTOCOL,
+        "seed": 0,
+        "device": None,
+        "batch-size": 64,
+        "workers": 0,
+        "backend": "auto",
+    }
+    given = dict(zip(usual, (root, protocol, seed, device, batch_size, n_workers, backend), strict=True))
     options = [f"--{name} {shlex.quote(str(given[name]))}" for name in usual if given[name] != usual[name]]
     return Choice(
         mistakes=wrong,
@@ -445,6 +455,7 @@ def _prepared(
     seed: int = 0,
     batch_size: int = 64,
     n_workers: int = 0,
+    backend: str = "auto",
     root: str | os.PathLike[str] | None = None,
     protocol: str = PROTOCOL,
     decompose: bool = False,
@@ -506,7 +517,13 @@ def _prepared(
         data=data,
         schedule=schedule,
         root=get_evaluations_folder() if root is None else Path(root),
-        how=FeaturisingOptions(batch_size=batch_size, n_workers=n_workers, device=device),
+        how=FeaturisingOptions(
+            batch_size=batch_size,
+            n_workers=n_workers,
+            device=device,
+            backend=backend,
+            n_planned=len(data.train) + len(data.val),
+        ),
         load=load,
         least_images_per_second=limits.min_images_per_second,
         progress=progress,

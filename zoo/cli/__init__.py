@@ -29,7 +29,7 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, escape_unprintable
+from ..errors import ComputingNote, ContentWarning, NameNote, QueryError, UnknownName, ZooError, escape_unprintable
 from ..files import cache_lookups
 from ..version import __version__
 from .options import ARGUMENTS, FoldedCommand
@@ -294,21 +294,24 @@ def _quick(verb: str) -> Iterator[None]:
             gc.enable()
 
 
+_SHOWN_WARNINGS = (ComputingNote, ContentWarning, NameNote)
+
+
 @contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
     """Prints each warning about ignored content, and what names stand for, once, as a line on stderr."""
     with warnings.catch_warnings():
-        warnings.simplefilter("default", ContentWarning)
-        warnings.simplefilter("default", NameNote)
+        for shown_kind in _SHOWN_WARNINGS:
+            warnings.simplefilter("default", shown_kind)
         show = warnings.showwarning
         said: set[str] = set()  # Python forgets what it has shown whenever a library changes a filter
 
         def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if not issubclass(category, (ContentWarning, NameNote)):
+            if not issubclass(category, _SHOWN_WARNINGS):
                 show(escape_unprintable(str(message)), category, *where, **more)
             elif str(message) not in said:
                 said.add(str(message))
-                is_note = issubclass(category, NameNote)
+                is_note = not issubclass(category, ContentWarning)
                 click.secho(f"{'' if is_note else 'Warning: '}{message}", fg=None if is_note else "yellow", err=True)
 
         warnings.showwarning = shown

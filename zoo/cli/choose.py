@@ -15,6 +15,7 @@ from ..files import get_evaluations_folder, get_user_folder
 from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
 from .evaluation_output import build_risk_document, print_risk
 from .measure_options import (
+    BACKEND_OPTION,
     DATA_OPTIONS,
     IMAGES_HELP,
     PAGE_OPTIONS,
@@ -103,7 +104,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 @click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
 @PROTOCOL_OPTION
 @make_seed_option("Of the order of images.")
-@(lambda command: add_options(command, [*DATA_OPTIONS, *RUN_OPTIONS]))
+@(lambda command: add_options(command, [*DATA_OPTIONS, *RUN_OPTIONS, BACKEND_OPTION]))
 @click.option(
     "--to",
     "--out",
@@ -129,6 +130,7 @@ def choose_command(
     seed: int,
     batch_size: int,
     n_workers: int,
+    backend: str,
     device: str | None,
     root: Path | None,
     as_json: bool,
@@ -157,6 +159,7 @@ def choose_command(
         "seed": seed,
         "batch_size": batch_size,
         "n_workers": n_workers,
+        "backend": backend,
         "root": root,
         "protocol": protocol,
         "offline": offline,

@@ -50,6 +50,7 @@ EXTRAS = {
     "dicom": "pydicom",
     "heif": "pillow-heif",
     "tiff": "imagecodecs tifffile",
+    "fast": "openvino",
     "onnx": "onnx onnxruntime onnxscript",
     "site": "itables markdown-it-py",
     "pocket": "lightly",

@@ -383,6 +383,8 @@ def build_evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _of_features(train: Features, test: Features) -> dict[str, Any]:
+    from ..features.origin import build_origin_document
+
     return {
         "encoder": train.origin.encoder,
         "dataset": train.origin.dataset,
@@ -390,7 +392,7 @@ def _of_features(train: Features, test: Features) -> dict[str, Any]:
         "n_test": len(test.y),
         "dim": train.dim,
         "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
-        "origin": {"train": asdict(train.origin), "val": asdict(test.origin)},
+        "origin": {"train": build_origin_document(train.origin), "val": build_origin_document(test.origin)},
     }
 
 

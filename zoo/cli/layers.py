@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from ..errors import QueryError, format_count
 from .measure_options import (
+    BACKEND_OPTION,
     IMAGES_HELP,
     PROTOCOL_OPTION,
     add_image_options,
@@ -68,7 +70,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 @click.command("layers", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("name", metavar="ENC", shell_complete=complete_encoder_names)
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
-@add_image_options
+@partial(add_image_options, without=[BACKEND_OPTION])  # intermediate features are PyTorch's
 @click.option(
     "--resolutions",
     metavar="PX,...",

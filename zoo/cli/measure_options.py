@@ -354,6 +354,14 @@ def require_page_at(page: Path | None) -> None:
         require_page(page)
 
 
+BACKEND_OPTION = _feature_option(
+    "--backend",
+    type=click.Choice(["auto", "torch", "openvino"]),
+    default="auto",
+    show_default=True,
+    help="What runs the forward pass; auto: OpenVINO (extra fast) where features are equal and it pays.",
+)
+
 RUN_OPTIONS = (
     _feature_option(
         "--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."
@@ -372,6 +380,7 @@ _OPTIONS = (
         show_default=True,
         help="Of the encoder's forward pass.",
     ),
+    BACKEND_OPTION,
     _feature_option("--compile", "compiled", is_flag=True, help="Let torch compile the encoder: pays for many images."),
     _feature_option(
         "--skip-corrupt/--no-skip-corrupt",
@@ -389,7 +398,7 @@ SHOWN_OPTIONS = ("scale", "background", "max_pixels")
 
 SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 
-FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
+FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt", "backend")
 
 
 def add_image_options(command: Callable[..., Any], *, without: Sequence[Any] = ()) -> Callable[..., Any]:
@@ -574,7 +583,7 @@ def build_featurising(options: dict[str, Any]) -> FeaturisingOptions:
     from ..features.computing import COMPILED
     from ..features.work_items import FeaturisingOptions
 
-    given = {name: options[name] for name in FEATURE_OPTIONS}
+    given = {name: options[name] for name in FEATURE_OPTIONS if name in options}
     if options["compiled"]:
         given["precision"] += COMPILED
     return FeaturisingOptions(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})

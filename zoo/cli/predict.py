@@ -18,6 +18,7 @@ from ..errors import DataError, QueryError, StoreError, UnknownName, format_coun
 from ..files import escape_csv_cell, replace_file
 from .evaluation_output import print_classification, print_regression, print_tagging
 from .measure_options import (
+    BACKEND_OPTION,
     DATA_OPTIONS,
     PAGE_OPTIONS,
     RUN_OPTIONS,
@@ -74,7 +75,9 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     show_default=True,
     help="Of an image set of the zoo; of a new one without parts, all images unless this is given.",
 )
-@(lambda command: add_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
+@(
+    lambda command: add_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS, BACKEND_OPTION])
+)  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
 @add_json_option
 def predict_command(
@@ -105,7 +108,7 @@ def predict_command(
         reject_unused_options(("page",), "a probe of numbers confuses no classes, which a page shows")
     if "background" not in get_given_options():
         options["background"] = probe.background
-    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
+    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device", "backend")}
     asked = _open_inputs(images, probe, options, part=part)
     parts: list[Predictions] = []
     log_progress(f"{format_count(len(asked.images), 'image')} through {probe.encoder}")

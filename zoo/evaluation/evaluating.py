@@ -8,7 +8,7 @@ always measures by the same protocol), otherwise it is trained by passes over th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
 from hashlib import blake2b
@@ -24,6 +24,7 @@ from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError, UnknownName, format_count
 from ..features import Features
 from ..features import featurise as compute_features
+from ..features.origin import TORCH
 from ..features.work_items import FeaturisingOptions, build_features_path
 from ..files import format_path_part
 from ..optional import require_extra
@@ -349,7 +350,8 @@ def featurise_data(
     """
     from ..loading import load as load_encoder
 
-    chosen = how or FeaturisingOptions()
+    n_planned = len(data.train) + (0 if data.is_whole else len(data.val))
+    chosen = replace(how or FeaturisingOptions(), n_planned=n_planned)
     card_id = load_catalogue().id_of(name)
     encoder, preprocess = (load or load_encoder)(card_id)
     found = {}
@@ -467,6 +469,7 @@ class RowTemplate:
             "code_version": self.origin.code_version,
             "representation": self.origin.representation,
             "precision": self.origin.precision,
+            **({} if self.origin.backend == TORCH else {"backend": self.origin.backend}),
             "settings": protocol.as_dict(),
             "report": report,
         }

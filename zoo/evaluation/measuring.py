@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from ..datasets.images import has_copies
 from ..datasets.subsets import balanced, fraction, held_out
 from ..errors import DataError, QueryError, format_count
 from ..features import Features, require_comparable
+from ..features.origin import TORCH, build_origin_document
 from ..files import replace_file
 from ..optional import require_extra
 from .arrays import find_extreme, find_non_finite_row, select_rows
@@ -562,7 +563,8 @@ class ProbeCache:
     def key(self, *used: Features, **what: Any) -> str:
         """Hash of everything that decides the result of a run, or of a fit."""
         origins = [
-            asdict(features.origin) | {"code_version": features.origin.code_version.rpartition(",")[2]}  # not the zoo's
+            build_origin_document(replace(features.origin, backend=TORCH))
+            | {"code_version": features.origin.code_version.rpartition(",")[2]}  # not the zoo's
             for features in used
         ]
         text = json.dumps([_FORMAT, self.protocol, origins, what], sort_keys=True)

@@ -27,6 +27,7 @@ from ..encoders.exporting import collect_export_facts, require_onnx, write_onnx,
 from ..encoders.processor import explain_memory_errors
 from ..errors import DataError, QueryError, StoreError, ZooError
 from ..features import Features
+from ..features.backends import choose_backend
 from ..features.computing import ComputedShard, ForwardSpec, GroupNetwork, choose_device, compute, get_number_type
 from ..features.decoding import DecodingSpec
 from ..features.origin import Origin, format_storage, get_stored_type
@@ -177,6 +178,7 @@ class SavedProbe:
         batch_size: int = 64,
         device: str | None = None,
         n_workers: int = 0,
+        backend: str = "auto",
         skip_corrupt: bool = False,
         progress: Progress | None = None,
         keep: Callable[[Predictions], None] | None = None,
@@ -186,7 +188,7 @@ class SavedProbe:
         Parameters
         ----------
         images : ImageSet, or sequence of PIL images, uint8 arrays (height, width[, 3]) or paths
-        batch_size, device, n_workers, skip_corrupt, progress
+        batch_size, device, n_workers, backend, skip_corrupt, progress
             As for :func:`zoo.features.featurise`.
         keep : callable, optional
             Called with the predictions on about a thousand images at a time, which then are not held in memory: what is
@@ -210,10 +212,13 @@ class SavedProbe:
             raise QueryError(f"Got batch_size {batch_size} and n_workers {n_workers}; expected at least 1 and 0.")
         encoder, preprocess = self.network
         precision = get_number_type(encoder, _asked_precision(self.origin["precision"]))
+        network = GroupNetwork(encoder=encoder, name=self.encoder, precision=precision)
+        decoding, computing_device = DecodingSpec(shown, preprocess), choose_device(encoder, device)
+        how: dict[str, Any] = {"device": computing_device, "wanted": backend, "n_images": len(shown)}
         forward = ForwardSpec(
-            networks=(GroupNetwork(encoder=encoder, name=self.encoder, precision=precision),),
-            decoding=DecodingSpec(shown, preprocess),
-            device=choose_device(encoder, device),
+            networks=(choose_backend(network, decoding, weights_hash=self.origin["weights_hash"], **how),),
+            decoding=decoding,
+            device=computing_device,
             batch_size=batch_size,
             n_workers=n_workers,
             shard_size=max(_SHARD // batch_size, 1) * batch_size,

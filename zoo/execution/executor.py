@@ -57,7 +57,7 @@ _OF_A_SENTENCE: tuple[type[ZooError], ...] = (
     WeightsUnavailable,
     WeightsRefused,
 )
-_LIBRARIES = ("torch", "torchvision", "timm", "pillow", "numpy")  # that may change numbers
+_LIBRARIES = ("torch", "torchvision", "timm", "pillow", "numpy", "openvino")  # that may change numbers
 ABSENT = "not installed"
 
 

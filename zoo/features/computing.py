@@ -19,6 +19,7 @@ from ..optional import require_extra
 from ..progress import Progress
 from ..regression_check import use_full_precision
 from .decoding import DecodedBatch, DecodingSpec, decode_batches, is_death, make_worker_death_error
+from .origin import TORCH
 from .shards import Skipped
 
 with require_extra("models", needed_for="Computing features"):
@@ -30,6 +31,8 @@ PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.floa
 
 COMPILED = "-compiled"
 """Ends the name of a precision whose forward pass torch compiles, which moves features by rounding."""
+
+Encode: TypeAlias = Callable[[torch.Tensor], object]
 
 _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and patches
 
@@ -43,6 +46,8 @@ class FeaturisingOptions:
     device: str | None = None  # a GPU where there is one
     precision: str = "float32"
     skip_corrupt: bool = False
+    backend: str = "auto"  # of zoo.features.backends
+    n_planned: int | None = None  # images that one backend computes, where it is chosen here; by default those given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +59,8 @@ class GroupNetwork:
     precision: str = "float32"  # as number_type names it
     channels_last: bool | None = None  # of its images; by default where it helps
     stays: bool = False  # as it was changed for computing: on its device and in its layout
+    program: Encode | None = None  # of another backend, which computes in place of the encoder
+    backend: str = TORCH
 
     @property
     def is_compiled(self) -> bool:
@@ -205,12 +212,12 @@ def compute(
             forward.progress.advance(len(batch.positions) + len(batch.unreadable))
 
 
-Encode: TypeAlias = Callable[[torch.Tensor], object]
-
-
 @contextmanager
 def _ready(network: GroupNetwork, device: torch.device) -> Iterator[tuple[Encode, torch.memory_format]]:
     """The encoder on its device, compiled if it shall be, and the memory layout of its images."""
+    if network.program is not None:
+        yield network.program, torch.contiguous_format
+        return
     encoder = network.encoder.to(device).eval()
     with use_memory_format(encoder, network.channels_last, stays=network.stays) as layout:
         yield torch.compile(encoder, dynamic=False) if network.is_compiled else encoder, layout

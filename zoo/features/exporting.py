@@ -32,7 +32,7 @@ from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..storage import resolve_place
 from .featurising import featurise
-from .origin import describe_origin_differences
+from .origin import build_origin_document, describe_origin_differences
 from .store import FeatureIndex, Features, load_features, read_index
 from .work_items import FeaturisingOptions
 
@@ -191,7 +191,7 @@ def _about(parts: Sequence[Part]) -> dict[str, Any]:
     several = {name: ", ".join(getattr(one, name) for one in origins) for name in ("split", "images_hash")}
     return {
         "format": FORMAT,
-        "origin": asdict(first.origin) | several,
+        "origin": build_origin_document(first.origin) | several,
         "pooling": None if card is None else str(card.representation.layer),
         "image_size_px": None if card is None else card.preprocess.crop_px,
         "classes": list(first.classes),

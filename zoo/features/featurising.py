@@ -5,9 +5,10 @@ One encoder may also give several features at once, each some columns of one wid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ..datasets import ImageSet
@@ -16,6 +17,7 @@ from ..errors import DataError, PlaceError, QueryError
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..storage import Location, resolve_place
+from .backends import choose_backend
 from .computing import (
     ComputedShard,
     FeaturisingOptions,
@@ -38,7 +40,16 @@ from .filling import (
 )
 from .origin import Origin
 from .shards import Skipped
-from .store import SHARD_SIZE, Features, FinishedShard, claim, hash_preprocess, hash_weights
+from .store import (
+    SHARD_SIZE,
+    Features,
+    FinishedShard,
+    claim,
+    find_unfinished_run,
+    hash_preprocess,
+    hash_weights,
+    read_index,
+)
 
 with require_extra("models", needed_for="Computing features"):
     import numpy as np
@@ -66,6 +77,8 @@ def featurise(
     shard_size: int = SHARD_SIZE,
     representation: str = "card",
     skip_corrupt: bool = False,
+    backend: str = "auto",
+    n_planned: int | None = None,
     progress: Progress | None = None,
 ) -> Features:
     """Features of every image of a set, in its order.
@@ -104,6 +117,11 @@ def featurise(
         Which features of the encoder these are, if not those of its card.
     skip_corrupt : bool
         Leave out images that cannot be read, and list them in ``Features.skipped``, instead of ending with the first.
+    backend : {"auto", "torch", "openvino"}
+        What runs the forward pass: see :mod:`zoo.features.backends`. Features of another backend are PyTorch's up to
+        rounding, and are stored as the same; a run that was begun goes on with its own.
+    n_planned : int, optional
+        Images by whose number ``auto`` chooses, where these are some of those that belong together.
     progress : Progress, optional
         Is called after every batch.
 
@@ -138,10 +156,22 @@ def featurise(
     network = GroupNetwork(encoder=encoder, name=name, precision=precision, channels_last=channels_last)
     forward = _forward_of(network, preprocess, images, how, shard_size=shard_size, progress=progress)
     origin = _origin_of(forward, encoder, representation=representation)
+    choose = partial(choose_backend, n_images=n_planned or len(images), weights_hash=origin.weights_hash)
     if folder is None:
-        return _in_memory(forward, origin)
-    target = FillTarget(place=resolve_place(folder), origin=origin, network=name)
-    return _in_places(forward, [target])[name]
+        return _in_memory(*_with_backend(forward, origin, choose, backend))
+    place = resolve_place(folder)
+    if read_index(place) is None:
+        begun = find_unfinished_run(place)
+        forward, origin = _with_backend(forward, origin, choose, begun.origin.backend if begun else backend)
+    return _in_places(forward, [FillTarget(place=place, origin=origin, network=name)])[name]
+
+
+def _with_backend(
+    forward: ForwardSpec, origin: Origin, choose: Callable[..., GroupNetwork], wanted: str
+) -> tuple[ForwardSpec, Origin]:
+    """A forward pass of one network, and the origin of its features, with the backend that is chosen for it."""
+    network = choose(forward.networks[0], forward.decoding, device=forward.device, wanted=wanted.partition(" ")[0])
+    return replace(forward, networks=(network,)), replace(origin, backend=network.backend)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

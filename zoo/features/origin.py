@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -18,6 +18,9 @@ It is increased whenever the same encoder, preprocessing and images would give d
 choice of rows, another treatment of precision, another hash. It stays when only speed, messages or the format on disk
 change. The version of the zoo beside it is for people and decides nothing: a release alone makes no features stale.
 """
+
+TORCH = "torch"
+"""The backend of features that PyTorch computed, as all were before there were others."""
 
 _NAMED = {  # facts in the words of messages
     "encoder": "encoder",
@@ -50,6 +53,7 @@ class Origin:
     #                 with ", stored as float16" where the numbers were rounded to be stored
     code_version: str  # see code_version()
     n_skipped: int = 0  # images that could not be read, and were left out on request
+    backend: str = TORCH  # what ran the forward pass; decides nothing, for it proved equal (zoo.features.backends)
 
 
 class HasOrigin(Protocol):
@@ -117,6 +121,7 @@ def describe_dataset_split(origin: Origin) -> str:
 def compute_run_hash(origin: Origin, *, shard_size: int) -> str:
     """A hash of the origin and the size of shards, which every shard of one folder has."""
     decisive = {field.name: _decisive(field.name, getattr(origin, field.name)) for field in fields(origin)}
+    del decisive["backend"]
     decisive |= {"n_skipped": 0, "shard_size": shard_size}  # how many are skipped is known at the end only
     return blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -145,9 +150,18 @@ def get_stored_type(precision: str) -> str:
 def parse_origin(facts: Mapping[str, Any]) -> Origin:
     """An origin from a file; ValueError if a fact is missing, unknown or of another type."""
     types = {field.name: int if field.name == "n_skipped" else str for field in fields(Origin)}
-    if facts.keys() != types.keys() or any(type(facts[name]) is not kind for name, kind in types.items()):
+    known = {"backend": TORCH, **facts}
+    if known.keys() != types.keys() or any(type(known[name]) is not kind for name, kind in types.items()):
         raise ValueError("its origin is not that of features")
-    return Origin(**facts)
+    return Origin(**known)
+
+
+def build_origin_document(origin: Origin) -> dict[str, Any]:
+    """An origin as JSON, which :func:`parse_origin` reads; without the backend where that is PyTorch."""
+    facts = asdict(origin)
+    if origin.backend == TORCH:
+        del facts["backend"]
+    return facts
 
 
 def _decisive(name: str, fact: Any) -> Any:

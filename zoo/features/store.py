@@ -30,7 +30,15 @@ from ..errors import DataError, OtherFeatures, PlaceError, QueryError
 from ..optional import require_extra
 from ..storage import Location, resolve_place
 from ..weights.tensors import hash_weights as hash_weights
-from .origin import FACTS, Origin, compute_run_hash, describe_origin_differences, get_stored_type, parse_origin
+from .origin import (
+    FACTS,
+    Origin,
+    build_origin_document,
+    compute_run_hash,
+    describe_origin_differences,
+    get_stored_type,
+    parse_origin,
+)
 from .shards import (
     FORMAT,
     STORED,
@@ -100,7 +108,7 @@ def decode_contents(contents: str | None) -> np.ndarray | None:
 
 def write_index(place: Location, index: FeatureIndex, *, replacing: bool = False) -> bool:
     """Makes a place of features complete; False if another process did that first."""
-    facts = {"format": FORMAT, **asdict(index)}
+    facts = {"format": FORMAT, **asdict(index), "origin": build_origin_document(index.origin)}
     facts = {name: fact for name, fact in facts.items() if fact or name not in _OPTIONAL}
     text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1, ensure_ascii=True)
     if replacing:
@@ -155,7 +163,7 @@ def claim(place: Location, origin: Origin, *, shard_size: int, way: Mapping[str,
     ``way`` are settings of workers that move last bits, by their names in :data:`WAYS`. Shards of two ways would be
     whole and right, but which of them an index lists would depend on who was first.
     """
-    facts = {"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size, "way": way}
+    facts = {"format": FORMAT, "origin": build_origin_document(origin), "shard_size": shard_size, "way": way}
     for _ in range(2):  # a process that ends just now removes the file
         begun = find_unfinished_run(place)
         if begun is not None:

@@ -18,6 +18,7 @@ from ..errors import DataError, QueryError
 from ..loading import load
 from ..optional import require_extra
 from .featurising import featurise
+from .origin import TORCH
 
 with require_extra("evaluate", needed_for="An encoder as a transformer of scikit-learn"):
     import numpy as np
@@ -30,7 +31,7 @@ _CHANNELS = (1, 3, 4)
 
 
 class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Features of images by a frozen encoder, as a step of scikit-learn; those of ``zoo features``, to the last bit.
+    """Features of images by a frozen encoder, as a step of scikit-learn; those of ``zoo features --backend torch``.
 
     ``fit`` learns nothing. ``transform`` loads the network; the last two stay in memory, also for clones, and are in no
     pickle. A search computes features for every candidate and fold: search on features that were computed once, or give
@@ -92,7 +93,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(sentence, stacklevel=2)
         network, preprocess = self._network()
         how = {name: getattr(self, name) for name in ("batch_size", "n_workers", "device", "precision")}
-        return np.asarray(featurise(network, preprocess, images, name=self._card.id, **how).x)
+        # by PyTorch, however many images: those of a pipeline come in several calls
+        return np.asarray(featurise(network, preprocess, images, name=self._card.id, backend=TORCH, **how).x)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features, objects (dim,): the id of the encoder, ``_`` and a number from 0."""

@@ -28,6 +28,7 @@ from ..files import format_path_part
 from ..optional import require_extra
 from ..progress import SilentProgress
 from ..storage import Location, resolve_place
+from .backends import choose_backend
 from .computing import FeaturisingOptions as FeaturisingOptions
 from .computing import ForwardSpec, GroupNetwork, choose_device, get_number_type
 from .decoding import DecodingSpec
@@ -309,6 +310,7 @@ class _ItemExecution:
         self.loaded: dict[str, _LoadedEncoder] = {}  # encoders that compute
         self.files: dict[str, str] = {}  # the shard of each encoder, by its name
         self.errors: dict[str, Exception] = {}
+        self.networks: dict[str, GroupNetwork] = {}  # of the encoders that compute, with their backends
         self.odd: set[str] = set()
         self.n_rows = self.n_skipped = self.n_bytes = self.n_there = 0
         self.batch_size = setting.how.batch_size
@@ -370,11 +372,21 @@ class _ItemExecution:
 
     def _target(self, name: str, there: Present) -> FillTarget:
         """What is computed of an encoder, once its folder is claimed."""
-        loaded, place = self.loaded[name], locate_features(self.setting, name, self.images)
+        loaded, place, how = self.loaded[name], locate_features(self.setting, name, self.images), self.setting.how
+        data = open_image_source(self.setting.source)
+        network = self.networks[name] = choose_backend(
+            loaded.network,
+            DecodingSpec(self.images, loaded.preprocess),
+            device=loaded.device,
+            wanted=how.backend if there.begun is None else there.begun.backend.partition(" ")[0],
+            n_images=sum(len(getattr(data, part)) for part in self.setting.fingerprints),
+            weights_hash=loaded.weights_hash,
+        )
         origin = replace(
             find_origin_there(name, self.images, loaded.preprocess_hash),
             weights_hash=loaded.weights_hash,
             precision=format_storage(loaded.precision, self.setting.stored),
+            backend=network.backend,
         )
         if there.begun is None:
             size = self.item.shard_size
@@ -416,7 +428,7 @@ class _ItemExecution:
             self._take(left.pop(target.network), number, finished)
 
         forward = ForwardSpec(
-            networks=tuple(self.loaded[target.network].network for target in targets),
+            networks=tuple(self.networks[target.network] for target in targets),
             decoding=DecodingSpec(self.images, first.preprocess),
             device=first.device,
             batch_size=batch_size,

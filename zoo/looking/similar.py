@@ -51,6 +51,7 @@ def find_similar(
     for name in names:
         encoder, preprocess = (load or load_encoder)(name)
         made: list[Features] = []
+        how["n_planned"] = len(gallery) + len(queries or ())  # one backend for both
         for images in (gallery,) if queries is None else (gallery, queries):
             tell(f"{name}: features of {format_count(len(images), 'image')}")
             made.append(featurise(encoder, preprocess, images, name=name, progress=progress(), **how))

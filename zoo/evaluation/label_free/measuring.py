@@ -26,6 +26,7 @@ from ...datasets.subsets import draw_image_positions
 from ...encoders.preprocess import build_geometry_steps
 from ...errors import DataError, MissingExtra, QueryError, UnknownName
 from ...features import Features, featurise, load_features
+from ...features.origin import TORCH
 from ...features.store import INDEX
 from ...features.work_items import FeaturisingOptions
 from ...files import get_evaluations_folder
@@ -178,6 +179,8 @@ class Featuriser:
             precision=self.how.precision,
             representation=self.card.id.partition("@")[2] or "card",
             skip_corrupt=self.how.skip_corrupt,
+            backend=self.how.backend,
+            n_planned=self.how.n_planned,
             progress=None if self.progress is None else self.progress(label),
         )
         seconds = time.perf_counter() - begun_s
@@ -556,6 +559,7 @@ def make_metric_rows(
             "code_version": origin.code_version,
             "representation": origin.representation,
             "precision": origin.precision,
+            **({} if origin.backend == TORCH else {"backend": origin.backend}),
             "settings": {"name": protocol} | asdict(inputs.sizes) | {"options": dict(one.options)},
             "report": dict(one.details)
             | {"n_images": one.n_images, "n_views": one.n_views, "notes": [*inputs.notes, *one.notes]},
