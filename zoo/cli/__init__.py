@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 import click
@@ -259,7 +258,7 @@ def _end_soon(code: int, has_ended: threading.Event) -> None:
     _thread.start_new_thread(end, ())  # a Thread takes locks, which the interrupted code may have
 
 
-class _SlowImports(MetaPathFinder):
+class _SlowImports:
     """Says on a terminal which library is about to be imported that takes a second or more; finds none itself."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:

@@ -82,9 +82,13 @@ def format_cell(fact: Fact, subject: Subject, protocols: Mapping[str, str]) -> s
 
 def format_cells(fact: Fact, among: Sequence[Subject], protocols: Mapping[str, str]) -> list[str]:
     """The values of several encoders as a table shows them, quicker than one by one."""
-    if fact.is_risk or fact.is_reported:
-        return [format_cell(fact, subject, protocols) for subject in among]
-    return [format_fact_cell(fact, value) for value in get_column_values(fact, among)]
+    values, is_marked = get_column_values(fact, among), fact.is_risk or fact.is_reported
+    return [
+        format_cell(fact, subject, protocols)
+        if is_marked and not isinstance(value, Missing)
+        else format_fact_cell(fact, value)
+        for subject, value in zip(among, values, strict=True)
+    ]
 
 
 def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:

@@ -36,7 +36,18 @@ _echo, _style = click.echo, click.style
 
 def escape_text(text: object) -> str:
     """A text for a terminal, as :func:`zoo.errors.escape_unprintable` has it, but for our own colours."""
-    return _OURS.join(map(escape_unprintable, str(text).split(_OURS)))
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():  # without our colours, which begin with a character that is not
+        return shown
+    return _OURS.join(map(escape_unprintable, shown.split(_OURS)))
+
+
+def _escape_row(row: Sequence[str]) -> list[str]:
+    """Cells as :func:`escape_text` has them, in one line each; most rows are as they are."""
+    joined = "".join(row)
+    if joined.isascii() and joined.isprintable():
+        return list(row)
+    return [escape_text(cell).replace("\n", "\\n") for cell in row]
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -130,7 +141,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
     each row becomes a block of lines.
     """
-    headers, *rows = ([escape_text(cell).replace("\n", "\\n") for cell in row] for row in (headers, *rows))
+    headers, *rows = map(_escape_row, (headers, *rows))
     widths = _widths(headers, rows)
     if sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width():
         padded = [
@@ -183,7 +194,7 @@ def _print_wrapped(
 
 def can_fit_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether :func:`print_table` breaks no cell and no header."""
-    headers, *rows = ([escape_text(cell) for cell in row] for row in (headers, *rows))
+    headers, *rows = map(_escape_row, (headers, *rows))
     widths = _widths(headers, rows)
     return sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width()
 

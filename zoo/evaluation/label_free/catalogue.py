@@ -26,7 +26,6 @@ from ..arrays import Array, check_finite_numbers
 
 with require_extra("evaluate", needed_for="A metric of features"):
     import numpy as np
-    from scipy.stats import rankdata
 
 PROTOCOL = "zoo-label-free-1"  # a row of results names the options that a user changed behind it
 SCORES_PROTOCOL = "zoo-transferability-1"
@@ -200,6 +199,8 @@ def compute_joint_rank(first: Sequence[float] | Array, second: Sequence[float] |
         raise DataError(f"first has {len(one)} scores and second has {len(other)}, expected both of the same encoders.")
     if len(one) < 2:
         raise QueryError(f"A joint rank was asked for with {len(one)} encoder, but ranks need at least 2.")
+    from scipy.stats import rankdata  # slow to import
+
     return np.sqrt(rankdata(-one) * rankdata(-other))  # type: ignore[no-any-return]
 
 
