@@ -36,6 +36,7 @@ from .filling import (
     find_present,
     finish,
     load_features_of,
+    plan_shards,
     require_one_dim,
 )
 from .origin import Origin
@@ -338,15 +339,11 @@ def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
         with _reported(forward, targets[0].origin, n_done=len(images)):
             return
     for _ in range(ROUNDS):
-        by_size: dict[int, dict[int, list[FillTarget]]] = {}
+        there = {}
         for target in left:
             size = claim(target.place, target.origin, shard_size=forward.shard_size)
-            there = find_present(target.place, target.origin, shard_size=size)
-            lacking = by_size.setdefault(size, {})
-            for number in range(-(-len(images) // size)):
-                if not there.has(number):
-                    lacking.setdefault(number, []).append(target)
-        for size, lacking in by_size.items():
+            there[target] = find_present(target.place, target.origin, shard_size=size)
+        for size, lacking in plan_shards(there, len(images), shard_size=forward.shard_size).items():
             sized = replace(forward, shard_size=size)
             n_lacking = sum(len(sized.span(number)) for number in lacking)
             with _reported(sized, left[0].origin, n_done=len(images) - n_lacking):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..datasets import ImageSet
 from ..errors import CorruptImage, DataError
@@ -35,6 +35,9 @@ from .store import (
 
 with require_extra("models", needed_for="Computing features"):
     import numpy as np
+
+
+_Wanted = TypeVar("_Wanted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,6 +106,23 @@ def find_present(place: Location, known: Origin, *, shard_size: int, way: Mappin
     require_same_origin(place, begun.origin, known)
     require_same_way(place, begun.way, way)
     return Present(is_complete=False, shard_size=begun.shard_size, begun=begun.origin, files=files)
+
+
+def plan_shards(
+    there: Mapping[_Wanted, Present | None], n_images: int, *, shard_size: int, everything: bool = False
+) -> dict[int, dict[int, list[_Wanted]]]:
+    """Which features lack a shard, by the images of a shard and its number, ascending; the one plan of all features.
+
+    ``there`` is what is at the place of each, or None where those of another origin are, of which every shard is
+    lacking; ``shard_size`` that of such. ``everything``: also shards that are there.
+    """
+    plan: dict[int, dict[int, list[_Wanted]]] = {}
+    for wanted, present in there.items():
+        size = shard_size if present is None else present.shard_size
+        for number in range(-(-n_images // size)):
+            if everything or present is None or not present.has(number):
+                plan.setdefault(size, {}).setdefault(number, []).append(wanted)
+    return {size: dict(sorted(lacking.items())) for size, lacking in plan.items()}
 
 
 def fill(

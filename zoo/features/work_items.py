@@ -32,7 +32,7 @@ from .backends import choose_backend
 from .computing import FeaturisingOptions as FeaturisingOptions
 from .computing import ForwardSpec, GroupNetwork, choose_device, get_number_type
 from .decoding import DecodingSpec
-from .filling import FillTarget, Present, fill, find_origin_there, find_present, finish
+from .filling import FillTarget, Present, fill, find_origin_there, find_present, finish, plan_shards
 from .origin import format_storage
 from .shards import parse_shard_number
 from .store import SHARD_SIZE, FinishedShard, claim, hash_preprocess, hash_weights, require_same_origin
@@ -156,17 +156,11 @@ def make_items(
     items = []
     for group, hashed in groups:
         for part in parts:
-            by_size: dict[int, dict[str, Present | None]] = defaultdict(dict)
-            for name in group:
-                there = found[part, name, hashed]
-                by_size[setting.shard_size if there is None else there.shard_size][name] = there
-            for size, some in by_size.items():
-                for number in range(-(-len(getattr(data, part)) // size)):
-                    lacking = tuple(
-                        name for name, there in some.items() if everything or there is None or not there.has(number)
-                    )
-                    if lacking:
-                        items.append(FeatureItem(part=part, encoders=lacking, number=number, shard_size=size))
+            there, n_images = {name: found[part, name, hashed] for name in group}, len(getattr(data, part))
+            plan = plan_shards(there, n_images, shard_size=setting.shard_size, everything=everything)
+            for size, lacking in plan.items():
+                for number, some in lacking.items():
+                    items.append(FeatureItem(part=part, encoders=tuple(some), number=number, shard_size=size))
     return items
 
 
