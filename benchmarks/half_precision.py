@@ -32,7 +32,7 @@ from zoo.features.origin import format_storage
 from zoo.files import replace_file
 
 ENCODERS = ("pocket_simclr_rn_shapes", "pocket_dino_vit_shapes", "pocket_mae_vit_shapes", "pocket_sup_rn_shapes")
-KINDS = ("float32", "stored", "bfloat16", "float16")
+PRECISIONS = ("bfloat16", "float16")
 SETTINGS = ("5-shot", "30-shot", "full")
 
 
@@ -45,15 +45,17 @@ def stored(features: Features, folder: Path, kind: str) -> tuple[Features, int]:
     return replace(read, x=np.asarray(read.x)), n_bytes
 
 
-def measured(encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: int, folder: Path) -> dict[str, Any]:
+def measured(
+    encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: int, precisions: list[str], folder: Path
+) -> dict[str, Any]:
     """Errors of both types of shards by setting and seed."""
     data = open_images(images)
     network, preprocess = zoo.load(encoder)
-    parts: dict[str, dict[str, Features]] = {kind: {} for kind in KINDS}
+    parts: dict[str, dict[str, Features]] = {kind: {} for kind in ("float32", "stored", *precisions)}
     n_bytes = {"float32": 0, "float16": 0}
     for part, whole, n in (("train", data.train, n_train), ("val", data.val, n_test)):
         some = subsample_images(whole, n, seed=0) if n < len(whole) else whole
-        for precision in ("bfloat16", "float16"):
+        for precision in precisions:
             parts[precision][part] = featurise(network, preprocess, some, name=encoder, precision=precision)
         features = featurise(network, preprocess, some, name=encoder)
         for type_name, kind in (("float32", "float32"), ("float16", "stored")):
@@ -92,10 +94,11 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=6_000, help="images at most")
     parser.add_argument("--test", type=int, default=5_000, help="images at most")
     parser.add_argument("--seeds", type=int, default=3, help="draws of the settings with few labels")
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="of autocast")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
-    others = [kind for kind in KINDS if kind != "float32"]
+    others = ["stored", *options.precisions]
     print(
         "| images | encoder | labels | float32 error % | between draws | "
         + " | ".join(f"{kind} (changed %)" for kind in others)
@@ -105,7 +108,7 @@ def main() -> None:
             for encoder in options.encoders:
                 one = measured(
                     encoder, images, n_train=options.train, n_test=options.test, n_seeds=options.seeds,
-                    folder=Path(private),
+                    precisions=options.precisions, folder=Path(private),
                 )  # fmt: skip
                 found.append(one)
                 for row in one["settings"]:

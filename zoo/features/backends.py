@@ -120,10 +120,11 @@ def choose_backend(
         return network
     pixels = batch.pixels.float()
     key = _hash_network(encoder, pixels, weights_hash or hash_weights(encoder))
+    here = f"{key}, {torch.get_num_threads()} threads"
     known, found = _CONVERTED.get(encoder, ("", None))
-    if found is None or known != key:
+    if found is None or known != here:
         found = _prepare(encoder, pixels, get_cache_folder() / "backends" / key)
-        _CONVERTED[encoder] = key, found
+        _CONVERTED[encoder] = here, found
         _tell(network.name, found)
     if found.program is None:
         if wanted == OPENVINO:
@@ -163,27 +164,21 @@ def _prepare(encoder: torch.nn.Module, pixels: torch.Tensor, folder: Path) -> _C
     encoder.to(pixels.device).eval()
     with use_full_precision(), torch.inference_mode():
         expected = encoder(pixels).numpy()  # (b, dim)
-    obstacle, program = "", None
+    failures: tuple[type[Exception], ...] = (*ERRORS, *_list_failures())
+    obstacle, model, program = "", None, None
     try:
-        model: Any = None
-        if verdict is None:
-            model = _convert(encoder, pixels)
-            with suppress(OSError):
-                _keep(folder, model)
-        if (folder / _MODEL).is_file():  # mapped into memory, where the trace shares that of the network
-            model = openvino.Core().read_model(folder / _MODEL)
+        model = _convert(encoder, pixels) if verdict is None else openvino.Core().read_model(folder / _MODEL)
         program = _compile(model)
         apart = max(_difference(program, pixels, expected), _difference(program, pixels[:1], expected[:1]))
         if not apart <= TOLERANCE:
             obstacle = f"OpenVINO's features differ by {apart:.1g}, expected at most {TOLERANCE:g}"
-    except (*ERRORS, *_list_failures()) as error:
+    except failures as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         obstacle = f"OpenVINO cannot convert it ({type(error).__name__}: {lines[-1][:120] if lines else ''})"
-    if obstacle:
-        program = None
-        with suppress(OSError):
-            _keep(folder, None, obstacle)
-    return _ConvertedNetwork(program, name, obstacle)
+    if verdict is None:
+        with suppress(OSError):  # a cache that cannot be written to
+            _keep(folder, model, obstacle)
+    return _ConvertedNetwork(None if obstacle else program, name, obstacle)
 
 
 def _difference(program: Encode, pixels: torch.Tensor, expected: np.ndarray) -> float:
@@ -235,12 +230,13 @@ def _compile(model: Any) -> Encode:
     return run
 
 
-def _keep(folder: Path, model: Any, obstacle: str = "") -> None:
+def _keep(folder: Path, model: Any, obstacle: str) -> None:
     """Writes a converted network, or why there is none, and removes those that were written longest ago."""
-    shutil.rmtree(folder, ignore_errors=True)
+    if _read_verdict(folder) is None:  # damaged, where there is one; another process may have been faster
+        shutil.rmtree(folder, ignore_errors=True)
     with suppress(FileExistsError), make_new_folder(folder) as new:
         verdict = {"obstacle": obstacle, "digest": ""}
-        if model is not None:
+        if not obstacle:
             _import_openvino().save_model(model, new / _MODEL, compress_to_fp16=False)
             verdict["digest"] = _digest(new)
         (new / _VERDICT).write_text(json.dumps(verdict))

@@ -1,0 +1,77 @@
+"""How time and memory of features grow with the number of images.
+
+    python benchmarks/growth_images.py [--sizes 1000 10000] [--encoder ID] [--side 64]
+
+Folders of so many small JPEG files, rendered, in ten classes. For each `zoo features` computes the features ("first":
+decoding, forward passes, shards, index), and is asked again ("again": a look at all files, and the index). Both are
+processes of their own: processor seconds of user and kernel, and the most resident memory. The last column is what a
+thousand images more take, from one size to the next: equal numbers are linear growth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+START = "import sys; sys.argv[0] = 'zoo'; from zoo.cli import main; main()"
+
+
+def render(folder: Path, n: int, side: int) -> None:
+    """JPEG files of shaded squares, a folder a class."""
+    random = np.random.default_rng(0)
+    for number in range(n):
+        place = folder / f"class-{number % 10}"
+        place.mkdir(parents=True, exist_ok=True)
+        coarse = random.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        image = Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
+        image.save(place / f"{number:06}.jpg", quality=90)
+
+
+def spent(arguments: list[str], home: Path) -> tuple[float, float]:
+    """Processor seconds and peak MB of a command."""
+    root = Path(__file__).resolve().parent.parent
+    environment = os.environ | {"ZOO_HOME": str(home / "home"), "ZOO_CACHE": str(home / "cache"), "ZOO_OFFLINE": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, *arguments],
+        env=environment | {"PYTHONPATH": str(root)},
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f"zoo {' '.join(arguments)} ended with {code}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--encoder", default="pocket_simclr_rn_shapes")
+    parser.add_argument("--side", type=int, default=64, help="of the images, in px")
+    options = parser.parse_args()
+    before: dict[str, tuple[int, float, float]] = {}
+    print(f"{'images':>8} {'':6}{'cpu s':>8}{'peak MB':>9}{'s per 1,000 more':>18}{'MB per 1,000 more':>19}")
+    for n in options.sizes:
+        with tempfile.TemporaryDirectory() as private:
+            render(Path(private) / "images", n, options.side)
+            command = ["features", options.encoder, str(Path(private) / "images"), "--to", str(Path(private) / "to")]
+            for when in ("first", "again"):
+                seconds, megabytes = spent(command, Path(private))
+                more = ""
+                if when in before:
+                    m, s, mb = before[when]
+                    more = f"{1000 * (seconds - s) / (n - m):18.2f}{1000 * (megabytes - mb) / (n - m):19.2f}"
+                print(f"{n:8,} {when:6}{seconds:8.1f}{megabytes:9.0f}{more}", flush=True)
+                before[when] = n, seconds, megabytes
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
