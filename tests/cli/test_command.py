@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from tests.each import for_each
 from tests.weights.test_maintenance import folders, put
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.search import list_families
-from zoo.cli import VERBS
+from zoo.cli import VERBS, main, output
 from zoo.cli import zoo as command_line
 from zoo.cli.options import MOST_SHOWN, parse_duration, parse_memory
 from zoo.files import get_content_folder
@@ -336,3 +338,27 @@ print(json.dumps(found))
     found = json.loads(printed.stdout)
     assert found[0] == [f"zoo.cli.{name}" for name in ("facts", "list", "options", "output")]
     assert not set(HEAVY) & set(found[-1])
+
+
+def test_a_pipe_hears_what_is_being_done_once_a_minute_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def long() -> None:
+        output.log_progress("1%: 5 linear probes")
+        output.log_progress("full: 1 linear probe")
+
+    assert CliRunner().invoke(long).output == ""
+    monkeypatch.setattr(output, "_QUIET_SECONDS", -1.0)  # as if the minute had passed
+    assert CliRunner().invoke(long).output.splitlines()[-1] == "full: 1 linear probe"
+
+
+def test_threads_of_the_command_wait_without_spinning_unless_the_user_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["zoo", "--version"])
+    for chosen, kept in (("", "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
+        if not chosen:
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        with contextlib.suppress(SystemExit):
+            main()
+        assert os.environ["OMP_WAIT_POLICY"] == kept

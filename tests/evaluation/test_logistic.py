@@ -15,7 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.logistic_solver import Float64Problem, build_problem
+from zoo.evaluation.logistic_certificate import Float64Problem, _PairedCurvature, _RowCurvature
+from zoo.evaluation.logistic_path import ValidationSet
+from zoo.evaluation.logistic_solver import build_problem, compute_cross_entropies
 
 CPU = torch.device("cpu")
 
@@ -194,3 +196,37 @@ def test_the_basis_keeps_every_distance_and_residuals_are_the_derivative(kind: s
     np.testing.assert_allclose(problem.pulled(residuals), parameters.grad, atol=1e-9)
     expected = torch.nn.functional.cross_entropy(problem.z @ parameters.T, problem.y, reduction="sum")
     assert loss == pytest.approx(float(expected.detach()), rel=1e-12)
+
+
+@for_each([0.1, 3.0, 30.0])
+def test_newtons_step_of_intercepts_by_products_is_that_by_a_table_of_pairs(size: float) -> None:
+    generator = torch.Generator().manual_seed(7)
+    k, n = 40, 300
+    y = torch.randint(k, (n,), generator=generator)
+    logits = size * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    logits[torch.arange(n), y] += size  # the larger, the more rows are settled
+    residuals = torch.softmax(logits, dim=1)
+    residuals[torch.arange(n), y] = 0.0
+    residuals[torch.arange(n), y] = -residuals.sum(dim=1)
+    gradient, place = residuals.sum(dim=0), torch.arange(n) * k + y
+    by_rows, by_pairs = _RowCurvature(n, y, k), _PairedCurvature(torch.zeros(k, k, dtype=torch.float64))
+    by_rows.add(slice(None), residuals, place)
+    by_pairs.add(slice(None), residuals.clone(), place)
+    one, other = by_rows.solve(gradient), by_pairs.solve(gradient)
+    one, other = one - one.mean(), other - other.mean()  # equal intercepts change nothing
+    assert torch.allclose(one, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
+
+
+def test_cross_entropies_are_those_of_float64_also_where_a_probability_is_0() -> None:
+    logits = torch.tensor([[0.0, 1.0, -2.0], [0.0, 200.0, 90.0], [500.0, 0.0, 499.0]])
+    right = torch.tensor([0, 0, 1])
+    exact = torch.nn.functional.cross_entropy(logits.double(), right, reduction="none")
+    assert torch.allclose(compute_cross_entropies(logits, right), exact, rtol=1e-6)
+
+
+def test_of_equal_logits_the_first_class_is_predicted_and_untrained_classes_are_missed() -> None:
+    logits = torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 2.0], [3.0, 0.0]])
+    judge = ValidationSet(logits, torch.tensor([0, 1, 1, -1]))
+    assert judge.error(logits) == 50.0
+    losses = [math.log(2), math.log(2), math.log1p(math.exp(-2))]
+    assert judge.log_loss(logits) == pytest.approx(sum(losses) / 3, rel=1e-6)

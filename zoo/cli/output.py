@@ -9,6 +9,7 @@ import secrets
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -333,9 +334,15 @@ def format_place_name(place: str) -> str:
 # --- progress and questions ------------------------------------------------------------------------------------------
 
 
+_QUIET_SECONDS = 60.0
+_BEGAN = "zoo.cli.output.began"
+
+
 def log_progress(text: str) -> None:
-    """Prints on a terminal what is being done; nothing in a pipe."""
-    if sys.stderr.isatty():
+    """Prints on a terminal what is being done; in a pipe once a minute has passed since the command first said so."""
+    now, context = time.monotonic(), click.get_current_context(silent=True)
+    began = now if context is None else context.find_root().meta.setdefault(_BEGAN, now)
+    if sys.stderr.isatty() or now - began > _QUIET_SECONDS:
         echo(style_text(text, dim=True), err=True)
 
 

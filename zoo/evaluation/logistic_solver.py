@@ -1,4 +1,4 @@
-"""Multinomial logistic regression under one penalty: a basis of uncorrelated features, a solver, and its certificate.
+"""Multinomial logistic regression under one penalty: a basis of uncorrelated features, and a solver.
 
 The basis. Features are centred (the intercept takes the mean), scaled by one number so that no square can overflow, and
 turned by one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of
@@ -10,8 +10,8 @@ direction in the parameters and the same direction in the logits (one product); 
 product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights, the objective
 exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of the dual point
 that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a small share of
-the objective itself. :meth:`Float64Problem.certificate` then measures in float64, in the features themselves, what
-rounding has done to the fit.
+the objective itself. :mod:`.logistic_certificate` then measures in float64, in the features themselves, what rounding
+has done to the fit.
 
 Curvature. Per class c the Hessian is sum_i p_ic (1 - p_ic) z_i z_i', plus the penalty. Of the images of other classes
 the weights p (1 - p) are small and many, and their sum is nearly their mean times the diagonal spectrum. The few images
@@ -35,11 +35,10 @@ with require_extra("evaluate", needed_for="A probe"):
     from torch import Tensor
 
 _LOGITS_AT_A_TIME = 1 << 18  # a megabyte, which fits into the cache of a core
-_FLOAT64_NUMBERS_AT_A_TIME = 1 << 22  # features and logits, together
-_TINY = float(np.finfo(np.float64).tiny)
-_NEWTON_STEPS = 30
-_NEGLIGIBLE_SHARE = 1e-12  # of the objective, that Newton steps of the intercepts may leave
-_LEAST_CURVATURE = 1e-13  # as a share of the largest second derivative
+_NARROW = 128  # columns of z, up to which z'r takes half as long as r'z; with more it takes up to a third longer
+TINY = float(np.finfo(np.float64).tiny)
+_LOST_NATS = 80.0  # exp(-80) is near 1e-35, where float32 begins to lose digits
+LEAST_CURVATURE = 1e-13  # as a share of the largest second derivative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,7 +92,9 @@ class LogisticProblem:
     def pulled(self, residuals: Tensor) -> Tensor:
         """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
         self.products += 1
-        return residuals.T @ self.z
+        if self.z.shape[1] > _NARROW:
+            return residuals.T @ self.z
+        return (self.z.T @ residuals).T.contiguous()
 
     def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
         """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
@@ -118,15 +119,12 @@ class LogisticProblem:
         return torch.stack([residuals[some].square().sum(dim=0) for some in self._blocks()]).sum(dim=0)
 
     def _blocks(self) -> Iterator[slice]:
-        rows = max(1, _LOGITS_AT_A_TIME // self.n_classes)
-        for first in range(0, self.n, rows):
-            yield slice(first, min(first + rows, self.n))
+        return split_logits(self.n, self.n_classes)
 
     def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
         out, place = residuals[some], self.place[some] - some.start * self.n_classes
         flat = out.view(-1)
-        right = logits[some].view(-1)[place]
-        losses = compute_cross_entropies(logits[some], right, out)
+        losses = compute_cross_entropies(logits[some], self.y[some], out)
         sure = flat[place] > 0.5
         flat[place] = 0.0
         missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
@@ -143,125 +141,28 @@ class LogisticProblem:
         return parameters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """A fit as measured in float64."""
-
-    objective: float
-    gap: float  # bound of what the objective is above its least value, as a share of it
-    gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
-
-
-class Float64Problem:
-    """The problem in the features as they were given, in float64, a block of images at a time."""
-
-    def __init__(self, x: Array, y: Tensor, *, n_classes: int, basis: Basis) -> None:
-        self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
-        self.products = 0  # with all images, so far
-
-    def certificate(self, weights: Tensor, penalty: float) -> Certificate:
-        """Measures weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
-
-        The objective with the best intercepts of given weights is strongly convex in these, by the penalty, and its
-        gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
-        that gradient squared over twice the penalty, and the fit exceeds it by what its intercepts cost besides. The
-        best intercepts are found by Newton's method, as far as float64 resolves them.
-        """
-        here = self._summed(weights)
-        squared = float(weights[:, :-1].square().sum())
-        objective = here.loss + 0.5 * penalty * squared
-        best, weights, left = here, weights.clone(), math.inf
-        for _ in range(_NEWTON_STEPS):
-            step = _newton_step(best)
-            left = 0.5 * float(step @ best.gradient[:, -1])
-            spread = float(step.max() - step.min())
-            if left <= _NEGLIGIBLE_SHARE * objective or not math.isfinite(spread):
-                break
-            step *= math.log1p(spread) / spread  # as far as no loss of this kind can rise
-            weights[:, -1] -= step
-            there = self._summed(weights)
-            if not there.loss < best.loss:
-                weights[:, -1] += step  # only rounding is left
-                break
-            best = there
-        else:
-            left = math.inf
-        by_weights = best.gradient[:, :-1].add(weights[:, :-1], alpha=penalty).square().sum()
-        excess = max(0.0, here.loss - best.loss) + left + float(by_weights) / (2.0 * penalty)
-        here.gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
-        return Certificate(
-            objective=objective,
-            gap=excess / max(objective, _TINY) if math.isfinite(excess) else math.inf,
-            gradient_norm=float(here.gradient.square().sum()) ** 0.5,
-        )
-
-    def under_a_strong_penalty(self, penalty: float) -> Tensor:
-        """The optimum up to a share of the largest direction's square over the penalty: one step from no weights."""
-        counts = torch.bincount(self.y, minlength=self.n_classes).double()
-        weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
-        weights[:, -1] = counts.log() - counts.log().mean()
-        weights[:, :-1] = self._summed(weights).gradient[:, :-1] / -penalty
-        return weights
-
-    def problem(self) -> tuple[Basis, LogisticProblem]:
-        return build_problem(
-            self.x,
-            self.y.cpu().numpy(),
-            n_classes=self.n_classes,
-            dtype=torch.float64,
-            device=self.y.device,
-            centre=(self.mean.cpu(), self.scale),  # penalties are of this scale
-        )
-
-    def _summed(self, weights: Tensor) -> _LossSums:
-        self.products += 2
-        k = self.n_classes
-        loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
-        step = max(1, _FLOAT64_NUMBERS_AT_A_TIME // (self.x.shape[1] + k))
-        for start in range(0, len(self.y), step):
-            some = slice(start, start + step)
-            rows = centre_and_scale(self.x[some], self.mean, self.scale, weights)
-            z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
-            part = LogisticProblem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
-            more, residuals = part.loss(part.logits(weights))
-            loss += more
-            gradient += part.pulled(residuals)
-            residuals.view(-1)[part.place] += 1.0
-            together += residuals.T @ residuals
-        return _LossSums(loss, gradient, together)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LossSums:
-    """Sums over all images."""
-
-    loss: float
-    gradient: Tensor  # of the loss, (n_classes, dim + 1)
-    together: Tensor  # (n_classes, n_classes), products of the probabilities of two classes
-
-
-def _newton_step(sums: _LossSums) -> Tensor:
-    """Newton's step of the intercepts (n_classes,).
-
-    The second derivative is minus the products of probabilities, with a diagonal that makes rows sum to 0.
-    """
-    hessian = -sums.together
-    hessian.fill_diagonal_(0.0)
-    diagonal = -hessian.sum(dim=1)
-    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _LEAST_CURVATURE, _TINY))
-    step: Tensor = torch.linalg.solve_ex(hessian, sums.gradient[:, -1])[0]
-    return step
+def split_logits(n: int, n_classes: int) -> Iterator[slice]:
+    """Blocks of the rows of a table (n, n_classes) that fit into the cache."""
+    rows = max(1, _LOGITS_AT_A_TIME // n_classes)
+    for first in range(0, n, rows):
+        yield slice(first, min(first + rows, n))
 
 
 def compute_cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """Cross-entropy of every row, in float64; ``right`` is its logit of the right class, ``out`` takes the softmax.
+    """Cross-entropy of every row, in float64; ``right`` is its class, ``out`` takes the softmax.
 
-    A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that of
-    the right class may be 0 in float32.
+    That is minus the logarithm of the right class's probability, which in float32 may have lost digits, or be 0. Of
+    such a row the largest probability, at least one over the number of classes, takes its place, and the distance of
+    the two logits is added: -log p_y = (l_max - l_y) - log p_max.
     """
     probabilities = torch.softmax(logits, dim=1, out=out)
-    largest, top = logits.amax(dim=1), probabilities.amax(dim=1)
-    return largest.double() - right.double() - top.double().log()
+    losses = probabilities.gather(1, right[:, None]).squeeze(1).double().log_().neg_()
+    lost = torch.nonzero(losses > _LOST_NATS).squeeze(1)
+    if len(lost):
+        some = logits[lost]
+        apart = some.amax(dim=1).double() - some.gather(1, right[lost, None]).squeeze(1).double()
+        losses[lost] = apart - probabilities[lost].amax(dim=1).double().log()
+    return losses
 
 
 def compute_centre(x: Array) -> tuple[Tensor, float]:
@@ -649,7 +550,7 @@ class LogisticSolver:
         for a, block in enumerate(hessian.view(*full.shape, *full.shape).unbind()):
             block[:, a] += z.T @ (z * p[:, a, None])
         # The diagonal's last digits go to what adds up to nothing: the same intercept for all classes
-        hessian.diagonal().add_(ridge.repeat(len(full))).mul_(1.0 + _LEAST_CURVATURE)
+        hessian.diagonal().add_(ridge.repeat(len(full))).mul_(1.0 + LEAST_CURVATURE)
         factor, failed = torch.linalg.cholesky_ex(hessian)
         if bool(failed):
             return None

@@ -21,8 +21,9 @@ from typing import Any
 from ..errors import DataError, QueryError
 from ..optional import require_extra
 from .arrays import BLOCK_ROWS, Array
+from .logistic_certificate import Float64Problem
 from .logistic_path import FoldPaths, LocatedPenalty, RegularisationPath, ValidationSet, locate_penalty
-from .logistic_solver import Basis, Float64Problem, LogisticProblem, build_problem, centre_and_scale, compute_centre
+from .logistic_solver import Basis, LogisticProblem, build_problem, centre_and_scale, compute_centre
 
 with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
