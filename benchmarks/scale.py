@@ -50,7 +50,7 @@ import torch
 from benchmarks.featurise import jpegs
 from tests.shard_files import tar
 from zoo.datasets import ImageData, open_images
-from zoo.execution.executor import Executor, PartExecutor, Resources, WorkResult
+from zoo.execution.executor import Executor, Resources, WorkResult, take_part
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.execution.ray_cluster import Ray
@@ -98,6 +98,7 @@ class Watched:
 
     executor: Executor
     began: float = 0.0
+    part: tuple[int, int] | None = None
     outcomes: list[tuple[float, WorkResult[Any, Any]]] = field(default_factory=list)
 
     @property
@@ -170,7 +171,7 @@ def featurised(
     asked = build_run_spec(setting, names, images.data, parts, resources=ONE)
     watched = Watched(executor if stop_after is None else _Stopping(executor, stop_after))
     with Journal(resolve_place(place), asked, engine="benchmark", n_workers=executor.n_workers, part=part) as journal:
-        shared = watched if part is None else PartExecutor(watched, *part)
+        shared = watched if part is None else take_part(watched, *part)
         report = None
         with suppress(_Stopped):
             report = run_features(setting, names, images.data, parts, shared, journal, SilentProgress(), resources=ONE)
@@ -197,6 +198,7 @@ class _Stopping:
 
     executor: Executor
     n: int
+    part: tuple[int, int] | None = None
 
     @property
     def n_workers(self) -> int:

@@ -14,12 +14,12 @@ from zoo.errors import QueryError
 from zoo.execution import Resources, open_executor
 from zoo.execution.executor import (
     ABSENT,
-    PartExecutor,
     collect_versions,
     count_cores,
     describe_version_difference,
     parse_part,
     select_share,
+    take_part,
 )
 from zoo.execution.processes import Processes
 
@@ -30,16 +30,14 @@ def test_all_parts_together_do_every_piece_once() -> None:
         sizes = set()
         for k in range(1, n + 1):
             with closing(open_executor(None, resources=Resources(), part=(k, n))) as part:
-                values = [one.value for one in part.map_unordered(squared, range(25), Resources())]
+                own = select_share(part, range(25))
+                values = [one.value for one in part.map_unordered(squared, own, Resources())]
             done += values
             sizes.add(len(values))
         assert sorted(done) == [number**2 for number in range(25)]
         assert max(sizes) - min(sizes) <= 1
     workers = Processes(0)
-    assert select_share(PartExecutor(workers, 2, 2), "abcd") == (workers, "bd") and select_share(workers, "abcd") == (
-        workers,
-        "abcd",
-    )
+    assert select_share(workers, "abcd") == "abcd" and select_share(take_part(workers, 2, 2), "abcd") == "bd"
 
 
 def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +45,7 @@ def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyP
     assert {name: open_executor(name, resources=Resources()).n_workers for name in sizes} == sizes
     assert open_executor("local", resources=Resources(n_cpus=10_000)).n_workers == 1
     part = open_executor("local:2", resources=Resources(), part=(3, 4))
-    assert isinstance(part, PartExecutor) and (part.k, part.n, part.n_workers) == (3, 4, 2)
+    assert (part.part, part.n_workers) == ((3, 4), 2)
     for name in ("", "local:", "local:0", "local:-1", "local:2.0", "local:9999", "rays", "ray:", "gpu"):
         with pytest.raises(QueryError, match=r"^Got --on .*, expected local"):
             open_executor(name, resources=Resources())

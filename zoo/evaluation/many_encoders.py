@@ -320,7 +320,7 @@ def measure_many_metrics(
 
     Parameters and result are those of :func:`evaluate_many`.
     """
-    workers, own = select_share(executor, names)
+    own = select_share(executor, names)
     failed: dict[str, Failure] = {}
 
     def take(outcome: WorkResult[str, bytes]) -> None:
@@ -332,7 +332,7 @@ def measure_many_metrics(
     queue = WorkQueue(own, journal)
     progress.start("metrics", len(own), 0)
     try:
-        queue.run(partial(measure_one, measuring), take, workers, resources)
+        queue.run(partial(measure_one, measuring), take, executor, resources)
     finally:
         progress.end()
     return _gathered(measuring, names, data, failed, journal.run)
@@ -384,8 +384,8 @@ class _EncoderQueue:
     ) -> None:
         self.measuring, self.failed = measuring, dict[str, Failure]()
         self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
-        workers, own = select_share(executor, names)
-        n_machines = getattr(workers, "n_nodes", 1)  # of a cluster
+        own = select_share(executor, names)
+        n_machines = getattr(executor, "n_nodes", 1)  # of a cluster
         if resources.n_gpus:
             n_machines = max(1, int(executor.n_workers * resources.n_gpus))
         memory = measuring.request.memory_bytes

@@ -1,7 +1,7 @@
 """Executors: pieces of work in any order on workers, tried again where they fail, outcomes as they come.
 
-There are three: processes of this machine, a Ray cluster, and a part of the work by its number, for job arrays and
-anything else that can count.
+There are two: processes of this machine, and a Ray cluster. Either may do a part of the work by its number, for job
+arrays and anything else that can count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
@@ -36,6 +35,7 @@ from ..version import __version__
 
 W = TypeVar("W")
 R = TypeVar("R")
+E = TypeVar("E", bound="Executor")
 
 N_TRIES = 4
 """Times that a piece of work is tried: once, and three times more, each on another worker where there is one."""
@@ -110,6 +110,8 @@ class WorkResult(Generic[W, R]):
 class Executor(Protocol):
     """Does work on workers."""
 
+    part: tuple[int, int] | None  # k and n: its share of the work, which :func:`select_share` selects; None: all
+
     @property
     def n_workers(self) -> int:
         """Pieces that run at once, at most."""
@@ -155,6 +157,7 @@ class Pool:
     """What executors with workers of their own have in common: the loop that hands out work."""
 
     def __init__(self) -> None:
+        self.part: tuple[int, int] | None = None
         self.workers: list[Worker] = []  # that can be given work
         self._is_running = False
 
@@ -254,45 +257,20 @@ def try_work(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | N
     return None, failure, monotonic() - began
 
 
-class PartExecutor:
-    """Every n-th piece of work, done by another executor.
+def take_part(executor: E, k: int, n: int) -> E:
+    """The executor, as one that does part k of n of the work: piece i, counted from 1, belongs to part (i - 1) % n + 1.
 
-    Piece i of the work, counted from 1, belongs to part ``(i - 1) % n + 1``: so all parts together do every piece once,
-    if each of them is given the same work in the same order, whatever the others have done.
-
-    Parameters
-    ----------
-    executor : Executor
-        Does the pieces of this part; ends with it.
-    k, n : int
-        Which part, from 1 to ``n``, and of how many.
+    So all parts together do every piece once, if each of them is given the same work in the same order, whatever the
+    others have done.
     """
-
-    def __init__(self, executor: Executor, k: int, n: int) -> None:
-        _require_part(k, n)
-        self.executor, self.k, self.n = executor, k, n
-
-    @property
-    def n_workers(self) -> int:
-        """Pieces that run at once, at most."""
-        return self.executor.n_workers
-
-    def map_unordered(
-        self, function: Callable[[W], R], work: Iterable[W], resources: Resources
-    ) -> Iterator[WorkResult[W, R]]:
-        """Outcomes of the pieces of this part; see :class:`Executor`."""
-        return self.executor.map_unordered(function, islice(work, self.k - 1, None, self.n), resources)
-
-    def close(self) -> None:
-        """Ends the workers."""
-        self.executor.close()
+    _require_part(k, n)
+    executor.part = (k, n)
+    return executor
 
 
-def select_share(executor: Executor, pieces: Sequence[W]) -> tuple[Executor, Sequence[W]]:
-    """The workers of an executor, and which of some pieces are its own: those of its part, if it is one."""
-    if isinstance(executor, PartExecutor):
-        return executor.executor, pieces[executor.k - 1 :: executor.n]
-    return executor, pieces
+def select_share(executor: Executor, pieces: Sequence[W]) -> Sequence[W]:
+    """Which of some pieces an executor does: those of its part, if it has one, else all."""
+    return pieces if executor.part is None else pieces[executor.part[0] - 1 :: executor.part[1]]
 
 
 def parse_part(text: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import ZooError
-from ..execution.executor import DIED, Executor, PartExecutor, Resources, WorkResult, collect_versions, select_share
+from ..execution.executor import DIED, Executor, Resources, WorkResult, collect_versions, select_share
 from ..execution.journal import Journal, RunSpec, format_current_time
 from ..execution.work_queue import WorkQueue
 from ..progress import Progress
@@ -115,8 +115,8 @@ def run_features(
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
 
     An item that fails is done again for each of its encoders alone, so that one that fails stops none of the others;
-    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`PartExecutor`
-    this does the items of that part, and completes what the other parts have left complete.
+    an encoder that fails :data:`GIVEN_UP` times is left out from there on. An executor of a part of the work does the
+    items of that part, and completes what the other parts have left complete.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def run_features(
         If the run was begun with other versions of what may change numbers, and there is work left.
     """
     setting = replace(setting, n_threads=resources.n_cpus)
-    is_part = isinstance(executor, PartExecutor)
-    executor, items = select_share(executor, make_items(setting, names, data, parts, everything=is_part))
+    is_part = executor.part is not None
+    items = select_share(executor, make_items(setting, names, data, parts, everything=is_part))
     run = _RunState(setting, names, data, parts, items, journal, progress, is_part=is_part)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)

@@ -256,8 +256,7 @@ def learning_curves(
     n_processes : int
         That train at the same time, on this machine.
     executor, resources : Executor, Resources, optional
-        Does the runs instead, on machines that reach the folder, and what each run takes of them; of a
-        :class:`~zoo.execution.executor.PartExecutor`, those of the part.
+        Does the runs instead, on machines that reach the folder, and what each run takes of them; those of its part.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable

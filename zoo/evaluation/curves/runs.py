@@ -30,7 +30,6 @@ from ...execution.executor import (
     DIED,
     Executor,
     Failure,
-    PartExecutor,
     Resources,
     WorkResult,
     count_cores,
@@ -327,7 +326,7 @@ class CurveRunner:
         self.runs: dict[str, CurveRun] = {}
         self._is_ours = executor is None
         self._executor: Executor = Processes(n_processes if n_processes > 1 else 0) if executor is None else executor
-        workers, n_workers = select_share(self._executor, [])[0], self._executor.n_workers
+        workers, n_workers = self._executor, self._executor.n_workers
         if resources is None:
             resources = Resources(
                 n_cpus=max(1, count_cores() // n_workers) if n_workers > 1 else torch.get_num_threads()
@@ -357,19 +356,18 @@ class CurveRunner:
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
         wanted, runs = select_distinct_jobs(jobs), self.runs
-        # which jobs are its own does not depend on which are done
-        workers, share = select_share(self._executor, wanted)
+        share = select_share(self._executor, wanted)  # which does not depend on which are done
         runs |= {job.key: run for job in wanted if job.key not in runs and (run := self._find(job)) is not None}
         own = [job for job in share if job.key not in runs]
         self._progress.start(len(wanted), len(wanted) - len(own), n_steps=sum(job.n_steps for job in own))
         self._watch(runs)
         queue = WorkQueue(own, self._journal, hand_out=self._begin)
-        queue.run(partial(perform, self._setup), partial(self._take, queue), workers, self._resources)
+        queue.run(partial(perform, self._setup), partial(self._take, queue), self._executor, self._resources)
         n_done = sum(job.key in runs for job in wanted)
         if self._failures:
             raise self._error(n_done, len(wanted))
         if n_done < len(wanted):
-            part = (self._executor.k, self._executor.n) if isinstance(self._executor, PartExecutor) else (1, 1)
+            part = self._executor.part or (1, 1)
             raise UnfinishedParts(part=part, n_jobs=len(wanted), n_done=n_done, at=self._setup.folder)
 
     def _find(self, job: CurveJob) -> CurveRun | None:
