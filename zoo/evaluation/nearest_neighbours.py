@@ -102,15 +102,25 @@ def _norms(rows: Array) -> Array:
 
 
 def _first(at: Array, keys: Array, rows: Array, k: int) -> Array:
-    """Indices (m, k) of the pairs with the smallest keys, then rows, of each of the m queries ``at`` which they are."""
-    order = np.lexsort((rows, keys, at))
-    starts = np.unique(at[order], return_index=True)[1]
-    chosen: Array = order[starts[:, None] + np.arange(k)]
+    """Indices (m, k) of the pairs with the smallest keys, then rows, of each of the m queries ``at`` which they are.
+
+    Pairs in the order of queries and rows are sorted by their keys, one query a row of a table, stably: that takes a
+    third of the time of sorting all pairs by query, key and row.
+    """
+    order = np.argsort(at * (int(rows.max(initial=0)) + 1) + rows)
+    counts = np.bincount(at)
+    counts = counts[counts > 0]
+    starts = np.cumsum(counts) - counts
+    query = np.repeat(np.arange(len(counts)), counts)
+    table = np.full((len(counts), counts.max(initial=k)), np.inf)
+    table[query, np.arange(len(order)) - starts[query]] = keys[order]
+    nearest = np.argsort(table, axis=1, kind="stable")[:, :k]
+    chosen: Array = order[starts[:, None] + nearest]
     return chosen
 
 
 _CACHE_BYTES = 1 << 22  # of features that are processed together, so that they stay in the cache
-_PAIRS_IN_CACHE = 128  # whose exact distances are computed together
+_PAIRED_BYTES = 1 << 19  # of float64 rows whose exact distances are computed together
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -155,8 +165,7 @@ class PointSet:
         at equal distances to the last digit.
         """
         found = np.empty(len(first))
-        for start in range(0, len(first), _PAIRS_IN_CACHE):
-            part = slice(start, start + _PAIRS_IN_CACHE)
+        for part in split_into_blocks(len(first), 2 * self.dim, _PAIRED_BYTES):
             apart = self.exact(first[part])
             apart -= self.exact(second[part])
             found[part] = np.einsum("nd,nd->n", apart, apart)
