@@ -29,7 +29,6 @@ from .cards.schema import EncoderCard, Missing
 from .encoders import Encoder, build_empty_encoder, build_encoder
 from .encoders.build import replace_pooling
 from .encoders.layouts import (
-    Converted,
     convert,
     find_published_role,
     get_layout,
@@ -467,7 +466,7 @@ def _fetch_and_convert(
 @contextmanager
 def convert_candidate(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[FetchedFile | None] = ()
-) -> Iterator[tuple[Converted, tuple[store.FileOrigin, ...], store.FileReading | None, EncoderCard]]:
+) -> Iterator[tuple[Mapping[str, Tensor], tuple[store.FileOrigin, ...], store.FileReading | None, EncoderCard]]:
     """The state dict from the files of a candidate, where they came from, how a user's file was read, and its card.
 
     The card is another one than ``card`` where a new encoder is for images of another size.
@@ -507,7 +506,7 @@ def convert_candidate(
             )
             for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
         )
-        yield tensors, origins, reading, card
+        yield tensors.hold(), origins, reading, card
 
 
 def _read(file: FetchedFile, *, what: str) -> CheckpointContent:

@@ -161,7 +161,8 @@ def register(
             recording = compute_recording(stored, encoder, build_preprocess(draft.preprocess))
             require_finite(draft, recording)
             url = format_registered_location(stored.record.sha256)
-            first = next((card.id for card in load_catalogue().values() if card.weights.url == url), _NONE)
+            urls = load_catalogue().column("weights.url")
+            first = next((one for one, known in urls.items() if known == url), _NONE)
             size = stored.record.size_bytes
             merged["weights"] |= {"url": url, "sha256": stored.record.sha256, "size_bytes": size, "same_file_as": first}
             merged["weights"]["note"] += f" {reading}"
@@ -390,7 +391,7 @@ def _remove(card: EncoderCard) -> int:
         os.rename(folder, aside)
         synchronise_folder(folder.parent)
         shutil.rmtree(aside, ignore_errors=True)
-    if any(other.weights.url == card.weights.url for other in load_catalogue().values()):
+    if card.weights.url in load_catalogue().column("weights.url").values():
         return 0
     stored = maintenance.list_store_records(maintenance.WeightsStore(kind="registered", folder=get_registered_store()))
     return maintenance.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from ..errors import UnknownName
@@ -301,6 +302,7 @@ class Metric:
     any_labels: bool = False  # also with any other number of labels per class, or share of the labels
     any_images: bool = False  # also with any number of labelled images
 
+    @lru_cache(maxsize=1024)  # noqa: B019 (of the metrics of this table alone)
     def takes(self, split: str) -> bool:
         """True if it can be measured on this split.
 
@@ -464,6 +466,7 @@ ERRATUM_KINDS = {
 }
 
 
+@lru_cache(maxsize=1024)  # of many rows there are few splits
 def find_split(name: str) -> Split:
     """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
 

@@ -265,14 +265,16 @@ def _members(file: BinaryIO, size: int) -> dict[str, _ZipMember]:
 def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _ZipMember]:
     """Name and place of a member, by its local record, which must agree with the directory."""
     signature, _, _, method, _, _, _, _, _, n_name, n_extra = _unpack(_LOCAL, file, info.header_offset)
-    raw, shown = file.read(n_name), shorten_name(info.orig_filename)
+    raw = file.read(n_name)
     in_directory = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
     if signature != b"PK\3\4" or method != info.compress_type or raw != in_directory:
-        raise PickleRefusal(f"its zip member {shown} is not where and what the directory says")
+        raise PickleRefusal(
+            f"its zip member {shorten_name(info.orig_filename)} is not where and what the directory says"
+        )
     if info.flag_bits & _ENCRYPTED:
-        raise PickleRefusal(f"its zip member {shown} is encrypted")
+        raise PickleRefusal(f"its zip member {shorten_name(info.orig_filename)} is encrypted")
     if method == zipfile.ZIP_STORED and info.file_size != info.compress_size:
-        raise PickleRefusal(f"its zip member {shown} has two sizes")
+        raise PickleRefusal(f"its zip member {shorten_name(info.orig_filename)} has two sizes")
     try:
         name = raw.decode()
     except UnicodeDecodeError as error:

@@ -179,8 +179,9 @@ def compute_content(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) 
 
 def _parts(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Iterator[memoryview]:
     """The bytes of a safetensors file: header, then tensors, those with the largest numbers first."""
-    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    forms = {name: (_NAMES[tensors[name].dtype], tensors[name].shape) for name in order}
+    known = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
+    order = sorted(known, key=lambda name: (-known[name][0].itemsize, name))
+    forms = {name: (_NAMES[known[name][0]], known[name][1]) for name in order}
     yield memoryview(build_safetensors_header(forms, dict(sorted(about.items()))))
     for name in order:
         yield tensors[name].reshape(-1).view(torch.uint8).numpy().data

@@ -25,7 +25,7 @@ from .steps import (
     Target,
     build_layouts,
     drop_tensors,
-    hash_tensor,
+    hash_tensors,
     rename_tensors,
     require_names,
     require_state_dict,
@@ -246,7 +246,7 @@ def is_complete_file(content: Any, encoder: Encoder) -> bool:
 
 def hash_parameters(encoder: Encoder) -> dict[str, bytes]:
     """A hash of the numbers of each parameter, by its name in the state dict."""
-    return {name: hash_tensor(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
+    return hash_tensors({name: parameter.detach().cpu() for name, parameter in encoder.named_parameters()})
 
 
 def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
@@ -265,6 +265,9 @@ def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_
         raise WeightsRefused(f"The converted weights {what} do not fit the encoder: {misfit}; remove them.") from misfit
 
 
+_HELD_BYTES = 1 << 28  # of tensors that are held together
+
+
 class Converted(Mapping[str, Tensor]):
     """A state dict whose tensors are views of a file until they are asked for, one by one.
 
@@ -275,6 +278,7 @@ class Converted(Mapping[str, Tensor]):
     def __init__(self, state: State, wanted: Mapping[str, Tensor]) -> None:
         self._state = state
         self._types = {name: tensor.dtype for name, tensor in wanted.items()}
+        self._n_bytes = sum(tensor.nbytes for tensor in wanted.values())
 
     def __getitem__(self, name: str) -> Tensor:
         return self._state[name].detach().to(self._types[name]).contiguous()
@@ -284,6 +288,10 @@ class Converted(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._types)
+
+    def hold(self) -> Mapping[str, Tensor]:
+        """All tensors at once where they take little memory, else this, which gives them one by one."""
+        return dict(self) if self._n_bytes <= _HELD_BYTES else self
 
     @property
     def widened_from(self) -> tuple[str, ...]:
@@ -318,11 +326,11 @@ def _checked(
     for name, tensor in target.items():
         _check_form(name, state[name], tensor, types=types)
     converted = Converted({name: state[name.removeprefix(_PREFIX)] for name in wanted}, wanted)
-    before = untrained()
+    before, held = untrained(), converted.hold()
     for name in wanted:
-        tensor = converted[name]
-        _check_finite(name.removeprefix(_PREFIX), tensor)
-        if tensor.numel() and name in before and hash_tensor(tensor) == before[name]:  # an empty one is not trained
+        _check_finite(name.removeprefix(_PREFIX), held[name])
+    for name, found in hash_tensors(held, [name for name in wanted if name in before]).items():
+        if found == before[name]:
             raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
     return converted
 

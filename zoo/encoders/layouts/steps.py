@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -160,6 +160,12 @@ def fuse_qkv(state: State) -> State:
 def hash_tensor(tensor: Tensor) -> bytes:
     """A hash of the numbers of a tensor on the CPU."""
     return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], names: Iterable[str] | None = None) -> dict[str, bytes]:
+    """Hashes of the numbers of tensors by their names, of all or of some; an empty one has none."""
+    several = ((name, tensors[name]) for name in (tensors if names is None else names))
+    return {name: hash_tensor(tensor) for name, tensor in several if tensor.numel()}
 
 
 def _keys(mapping: Mapping[Any, Any]) -> str:
