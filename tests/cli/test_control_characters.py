@@ -17,6 +17,7 @@ from PIL import Image
 from tests.cli_runner import document, on_terminal, process, run
 from tests.each import for_each
 from tests.servers import Fault, serving
+from zoo.cards.answers import make_table
 from zoo.cli.output import echo, escape_output, print_table, style_text
 from zoo.errors import DataError, UnknownName, escape_unprintable
 from zoo.files import escape_csv_cell
@@ -154,7 +155,7 @@ def test_our_own_colours_go_through_and_a_name_cannot_have_them(capsys: pytest.C
     with escape_output():
         click.secho(f"{style_text('a', bold=True)} {EVIL}", fg="red")
         click.echo(f"{click.style(EVIL, fg='red')} b", err=True)
-        print_table(["a", EVIL], [[style_text("one", fg="red"), "x\ny"]])
+        print_table(make_table(["a", EVIL], [[style_text("one", fg="red"), "x\ny"]]))
     echo(EVIL)
     said = capsys.readouterr()
     assert not strange(said.out + said.err)

@@ -11,7 +11,7 @@ import pytest
 from tests.each import for_each
 from tests.planted_features import balanced_labels, features
 from zoo.cli.evaluation_output import build_evaluation_document, list_scaling_notes, print_evaluation, print_many
-from zoo.evaluation.evaluating import Request, evaluate
+from zoo.evaluation.evaluating import Evaluation, Request, evaluate
 from zoo.features import Features
 
 N_CLASSES, DIM = 4, 24
@@ -26,16 +26,19 @@ def hidden(n: int, *, seed: int, split: str) -> Features:
     return features(x.astype(np.float32), y, split=split)
 
 
-def documented(protocol: str, cache: Path | None = None, *, n_test: int = 200, **how: Any) -> dict[str, Any]:
+def documented(
+    protocol: str, cache: Path | None = None, *, n_test: int = 200, **how: Any
+) -> tuple[Evaluation, dict[str, Any]]:
     train, test = hidden(800, seed=0, split="train"), hidden(n_test, seed=1, split="val")
     request = Request(settings=("10-shot",), n_seeds=2, neighbours=False, protocol=protocol, device="cpu", **how)
-    return build_evaluation_document(evaluate(train, test, request, cache=cache))
+    measured = evaluate(train, test, request, cache=cache)
+    return measured, build_evaluation_document(measured)
 
 
 def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = documented("zoo-logistic-3", tmp_path)
+    measured, found = documented("zoo-logistic-3", tmp_path)
     (setting,) = found["errors"]
     choice = setting["preparation"]
     assert sum(choice["chosen"].values()) == 2 and "as they are" not in choice["chosen"]
@@ -47,14 +50,14 @@ def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     assert choice["error"] == sum(each[name] for each, name in zip(tried, chosen, strict=True)) / 2
     assert choice["as_they_are"] == sum(each["as they are"] for each in tried) / 2
     assert choice["as_they_are"] > choice["error"] + 2 and not choice["cross_validated"]
-    print_evaluation(found)
+    print_evaluation(measured, found)
     note = f"({choice['error']:.1f} for {choice['as_they_are']:.1f} %)"
     printed = capsys.readouterr().err
     assert printed.count(note) == printed.count("features are prepared as tuned") == 1
     print_many([found, found])
     printed = capsys.readouterr().err
     assert printed.count(note) == printed.count("planted: features are prepared") == 1  # the same note is said once
-    assert documented("zoo-logistic-3", tmp_path) == found  # from cached runs
+    assert documented("zoo-logistic-3", tmp_path)[1] == found  # from cached runs
 
 
 def told(**changed: Any) -> dict[str, Any]:
@@ -91,19 +94,19 @@ def test_documents_without_preparations_have_no_note() -> None:
 
 
 def test_few_tuning_rows_are_those_of_the_cross_validation() -> None:
-    assert documented("zoo-logistic-3", n_test=32)["errors"][0]["preparation"]["cross_validated"]
+    assert documented("zoo-logistic-3", n_test=32)[1]["errors"][0]["preparation"]["cross_validated"]
 
 
 def test_probes_of_features_as_they_are_have_no_preparation(capsys: pytest.CaptureFixture[str]) -> None:
-    found = documented("zoo-logistic-2")
+    measured, found = documented("zoo-logistic-2")
     assert found["errors"][0]["preparation"] is None
-    print_evaluation(found)
+    print_evaluation(measured, found)
     assert "features" not in capsys.readouterr().err
 
 
 def test_a_given_C_has_no_tuning_errors_to_tell_of(capsys: pytest.CaptureFixture[str]) -> None:  # noqa: N802
-    found = documented("zoo-logistic-3", changed={"C": 1.0, "preparations": ("whitened 0.1",)})
+    measured, found = documented("zoo-logistic-3", changed={"C": 1.0, "preparations": ("whitened 0.1",)})
     assert found["errors"][0]["preparation"]["chosen"] == {"whitened 0.1": 2}
     assert found["errors"][0]["preparation"]["as_they_are"] is None
-    print_evaluation(found)
+    print_evaluation(measured, found)
     assert "features" not in capsys.readouterr().err

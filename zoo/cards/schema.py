@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ..optional import require_extra
@@ -416,7 +416,7 @@ class EncoderCard:
         return DRAWS_MEASURED[0](self.id, ax)
 
     def _repr_html_(self) -> str:
-        from .notebooks import render_html_table
+        from .answers import make_table, render_html_answer
 
         def if_known(form: str, fact: Any) -> str:
             return "" if isinstance(fact, Missing) else form.format(fact)
@@ -436,10 +436,8 @@ class EncoderCard:
             "reported top-1 accuracy": format_fact(top1) + if_known(" % on ImageNet-1K", top1),
             "paper": f"{format_fact(self.paper.title)} ({format_fact(self.released)})",
         }
-        rows = [{"fact": name, "value": fact} for name, fact in facts.items()]
-        return render_html_table(
-            rows, caption=self.id, about=describe_encoder(self), notes=[format_load_line(self)], has_header=False
-        )
+        table = make_table(["fact", "value"], facts.items(), title=self.id, about=describe_encoder(self))
+        return render_html_answer(replace(table, notes=[format_load_line(self)]), has_header=False)
 
 
 def describe_card_licence(card: EncoderCard) -> str:

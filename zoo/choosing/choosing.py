@@ -10,21 +10,19 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cards.answers import AnswerTable, ShownInNotebooks, make_axes
 from ..cards.catalogue import load_catalogue
-from ..cards.notebooks import NotebookTable, Record, make_axes
-from ..cards.schema import format_fact
 from ..datasets import ImageData, open_images
 from ..datasets.images import count_copies, count_shared_groups
 from ..datasets.labels import describe_class_doubts
 from ..datasets.notes import describe_decoding
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable, format_count
-from ..evaluation.bootstrap import make_interval_columns
 from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, evaluate_decomposition, get_runs_folder
 from ..evaluation.measuring import ProbeCache
@@ -51,7 +49,7 @@ from .scoring import (
 )
 from .shortlist import ShortlistEntry, describe_offline_choice, select_shortlist
 from .successive_halving import CandidateState, NoneLeft, Plan, Prior, Race, Tell, race, rehearse_race
-from .wording import answer, describe_choice
+from .wording import build_ranked_table
 
 with require_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -145,13 +143,11 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Choice(NotebookTable):
+class Choice(ShownInNotebooks):
     """The answer: a ranking with intervals and ties, costs, label curves, and what to do next.
 
-    In a notebook it is a table; ``.df`` has what encoders cost on this device as well.
+    In a notebook it is the table of the command line and of the page; ``.df`` has all of it.
     """
-
-    _only_in_df = frozenset({"images_per_second", "memory_bytes", "feature_bytes"})
 
     data: DataFacts
     plan: ChoicePlan
@@ -175,30 +171,9 @@ class Choice(NotebookTable):
         """Encoders statistically tied with the winner, best first."""
         return tuple(one.name for one in self.race.standings if one.verdict in ("tie", "not told apart"))
 
-    def _records(self) -> Iterator[Record]:
-        costs, cards = {one.name: one for one in self.costs}, load_catalogue()
-        for one in self.race.standings:
-            cost, card = costs.get(one.name), cards[one.name]
-            behind = None if one.behind is None or one.verdict == "leader" else one.behind.value
-            yield {
-                "encoder": one.name,
-                "verdict": one.verdict,
-                **make_interval_columns(one.error, "error", "percent"),
-                "behind_points": behind,
-                "n_train": one.n_train,
-                "n_test": one.n_test,
-                "images_per_second": None if cost is None else cost.images_per_second,
-                "memory_bytes": None if cost is None else cost.memory_bytes,
-                "feature_bytes": None if cost is None else cost.feature_bytes,
-                "n_parameters": card.architecture.n_parameters,
-                "licence": format_fact(card.licence.weights),
-            }
-
-    def _caption(self) -> str:
-        return describe_choice(self)
-
-    def _notes(self) -> list[str]:
-        return answer(self)
+    def build_tables(self) -> list[AnswerTable]:
+        """The ranking, with the answer in sentences."""
+        return [build_ranked_table(self)]
 
     def plot(self, ax: Axes | None = None, *, most: int = N_ENCODERS, cost: str | None = None) -> Axes:
         """Draws the ranking of ``most`` encoders, or errors against a cost, on ``ax`` or a new figure.
@@ -209,7 +184,7 @@ class Choice(NotebookTable):
         labels = {None: "", "images_per_second": speed, "n_parameters": "parameters"}
         if cost not in labels:
             raise QueryError(f"Got the cost {cost!r}, expected images_per_second or n_parameters.")
-        costs = {one["encoder"]: one[cost] if cost else 1 for one in self._records()}
+        costs = {one["encoder"]: one[cost] if cost else 1 for one in self.build_tables()[0].records}
         bars = [one for one in list_race_bars(self.race.standings) if costs[one.name]][:most]
         if not bars:
             raise QueryError(f"There is nothing to plot: the {cost or 'error'} of no encoder is known.")

@@ -9,7 +9,7 @@ named in addition. Measured errors are interpolated between settings or extrapol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -32,14 +32,14 @@ from ..analysis.label_budget import (
     simulate_ranks,
 )
 from ..analysis.reported_agreement import select_reported_numbers
+from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import GATED, get_domain, get_image_domains
-from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import EncoderCard, Missing, format_fact
 from ..errors import QueryError, format_count
 from ..results.derived import select_main_protocol, summaries
 from ..results.evidence import list_datasets
-from ..results.facts import format_points
+from ..results.facts import format_points, format_short_number
 from ..results.reported import reported_numbers, select_preferred_accuracies
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, ResultErratum
@@ -54,6 +54,8 @@ UNTOLD = "no few-label number of their objective"
 NOBODY = "nobody measured a probe on {} images: errors are those on others, and those of encoders made for them"
 NO_CANDIDATES = ("supervised", "initialized")
 """Modes of objectives whose encoders are not ranked by what was measured or reported: they saw labels, or nothing."""
+TIED = "="
+"""Behind the rank of encoders that are tied with the first."""
 TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
 DEVIATES = NormalDist().inv_cdf(1 - TIE)
@@ -125,7 +127,7 @@ class RankedEncoder(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking(NotebookTable, Generic[Number]):
+class Ranking(ShownInNotebooks, Generic[Number]):
     """Encoders in their order; a table in a notebook, with ``.df`` and ``.plot()``."""
 
     n_labels: int
@@ -173,21 +175,28 @@ class Ranking(NotebookTable, Generic[Number]):
             lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
         return lines
 
-    def _records(self: Ranking[ExpectedError]) -> Iterator[Record]:
-        for one in self.ranked:
-            low, high = one.number.interval
-            yield {
-                "rank": one.rank,
-                "encoder": one.card.id,
-                "error_percent": one.number.error,
-                "ci_low_percent": low,
-                "ci_high_percent": high,
-                "ties_with_first": one.is_tie,
-                "rests_on": one.number.basis,
-                "n_parameters": one.card.architecture.n_parameters,
-                "dim": one.card.representation.dim,
-                "licence": format_fact(one.card.licence.weights),
-            }
+    def build_tables(self: Ranking[ExpectedError]) -> list[AnswerTable]:
+        """A row per ranked encoder: its expected error, what that rests on, and what it is."""
+        numbers, ties = [one.number for one in self.ranked], [one.is_tie for one in self.ranked]
+        places = [one.rank for one in self.ranked]
+        ranks = [f"{rank}{TIED * is_tie}" for rank, is_tie in zip(places, ties, strict=True)]
+        columns = [
+            AnswerColumn(None, places, key="rank"),
+            AnswerColumn("rank", ranks, has_numbers=True),
+            AnswerColumn("encoder", [one.card.id for one in self.ranked], key="encoder"),
+            AnswerColumn("error", [one.error for one in numbers], form=format_points, key="error_percent"),
+            AnswerColumn(
+                "interval",
+                [one.interval for one in numbers],
+                form=lambda ends: "-".join(map(format_points, ends)),
+                key="ci_{}_percent",
+            ),
+            AnswerColumn(None, ties, key="ties_with_first"),
+            AnswerColumn("rests on", [one.basis for one in numbers], key="rests_on"),
+            *list_card_columns(one.card for one in self.ranked),
+        ]
+        first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
+        return [AnswerTable(title=self.title, columns=columns, notes=[first, *(f"{one}." for one in self.cautions)])]
 
     @property
     def title(self) -> str:
@@ -195,12 +204,22 @@ class Ranking(NotebookTable, Generic[Number]):
         a_class = describe_labels_per_class(self.n_labels, self.n_classes)
         return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
 
-    def _caption(self) -> str:
-        return self.title
 
-    def _notes(self: Ranking[ExpectedError]) -> list[str]:
-        first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
-        return [first, *(f"{one}." for one in self.cautions)]
+def list_card_columns(cards: Iterable[EncoderCard]) -> list[AnswerColumn]:
+    """Parameters, dimensions of the features and licence of the weights."""
+    known = [*cards]
+    licences = [format_fact(one.licence.weights) for one in known]
+    reasons = {reason.value for reason in Missing}
+    return [
+        AnswerColumn(
+            "parameters",
+            [one.architecture.n_parameters for one in known],
+            form=format_short_number,
+            key="n_parameters",
+        ),
+        AnswerColumn("dim", [one.representation.dim for one in known], form=str, key="dim"),
+        AnswerColumn("licence", licences, form=lambda text: "?" if text in reasons else text, key="licence"),
+    ]
 
 
 def rank_encoders(

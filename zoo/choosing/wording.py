@@ -9,19 +9,20 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cards.answers import AnswerColumn, AnswerTable, make_interval_columns, render_html_table
 from ..cards.catalogue import load_catalogue
-from ..cards.schema import format_fact
 from ..errors import format_count, format_range
 from ..looking import pages
 from ..optional import require_extra
-from ..results.facts import format_short_number
 from ..version import __version__
 from . import figures
 from .constraints import format_memory, join_names
+from .ranking import list_card_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -32,13 +33,9 @@ if TYPE_CHECKING:
     from .comparing import LabelCurve
     from .successive_halving import CandidateState
 
-HEADERS = (
-    "rank", "encoder", "error %", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
-    "parameters", "licence",
-)  # fmt: skip
 _SHOWN = 0.05  # points of optimism that a decimal shows
-NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
-"""Columns of numbers."""
+_VERDICTS = {"leader": "best", "not told apart": "dropped"}  # as tables call them
+_MARKS = {"leader": "leader", "tie": "tie"}  # classes of rows on a page
 
 
 def _loss_of(choice: Choice) -> str:
@@ -46,36 +43,42 @@ def _loss_of(choice: Choice) -> str:
     return "unexplained variance" if choice.data.target else "error"
 
 
-def list_headers(choice: Choice) -> list[str]:
-    """:data:`HEADERS`, in the words of what is predicted."""
-    return ["unexplained %" if one == "error %" and choice.data.target else one for one in HEADERS]
+def build_ranked_table(choice: Choice) -> AnswerTable:
+    """Every encoder of the race, best first, and the answer in sentences."""
+    costs, standings = {one.name: one for one in choice.costs}, choice.race.standings
+    n_first = sum(one.verdict in ("leader", "tie") for one in standings)
+    ranks = [
+        f"1-{n_first}" if one.verdict in ("leader", "tie") and n_first > 1 else str(place) if one.error else ""
+        for place, one in enumerate(standings, start=1)
+    ]
 
+    def cost(name: str) -> list[Any]:
+        return [getattr(costs.get(one.name), name, None) for one in standings]
 
-def list_ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
-    """Every encoder of the race as a row of :data:`HEADERS`, best first."""
-    costs = {one.name: one for one in choice.costs}
-    n_first = sum(one.verdict in ("leader", "tie") for one in choice.race.standings)
-    cards = load_catalogue()
-    rows: list[tuple[str, ...]] = []
-    for place, one in enumerate(choice.race.standings, start=1):
-        card, cost = cards[one.name], costs.get(one.name)
-        rank = "" if one.error is None else str(place)
-        if one.verdict in ("leader", "tie") and n_first > 1:
-            rank = f"1-{n_first}"
-        cells = (
-            rank,
-            one.name,
-            *_value_and_ends(one.error),
-            *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
-            "best" if one.verdict == "leader" else "dropped" if one.verdict == "not told apart" else one.verdict,
-            "" if cost is None or cost.images_per_second is None else format_rate(cost.images_per_second),
-            "" if cost is None or cost.memory_bytes is None else format_memory(cost.memory_bytes),
-            "" if cost is None else format_memory(cost.feature_bytes),
-            format_short_number(card.architecture.n_parameters),
-            format_fact(card.licence.weights),
-        )
-        rows.append(cells)
-    return rows
+    parameters, _, licence = list_card_columns(load_catalogue()[one.name] for one in standings)
+    columns = [
+        AnswerColumn("rank", ranks, has_numbers=True),
+        AnswerColumn("encoder", [one.name for one in standings], key="encoder", role="name"),
+        *make_interval_columns([one.error for one in standings], "unexplained %" if choice.data.target else "error %"),
+        *make_interval_columns(
+            [None if one.verdict == "leader" else one.behind for one in standings], "behind", key="behind_points"
+        ),
+        AnswerColumn(
+            "verdict",
+            [one.verdict for one in standings],
+            form=lambda verdict: _VERDICTS.get(verdict, verdict),
+            key="verdict",
+            role="verdict",
+        ),
+        AnswerColumn(None, [one.n_train for one in standings], key="n_train"),
+        AnswerColumn(None, [one.n_test for one in standings], key="n_test"),
+        AnswerColumn("images/s", cost("images_per_second"), form=format_rate, key="images_per_second"),
+        AnswerColumn("memory", cost("memory_bytes"), form=format_memory, key="memory_bytes"),
+        AnswerColumn("features", cost("feature_bytes"), form=format_memory, key="feature_bytes"),
+        parameters,
+        replace(licence, form=str),
+    ]
+    return AnswerTable(title=describe_choice(choice), columns=columns, answer=answer(choice))
 
 
 def format_error(error: Interval) -> str:
@@ -90,10 +93,6 @@ def format_error(error: Interval) -> str:
 
 def _ends(error: Interval, form: str) -> str:
     return "" if error.ci_low is None or error.ci_high is None else form.format(error.ci_low, error.ci_high)
-
-
-def _value_and_ends(error: Interval | None) -> tuple[str, str]:
-    return ("", "") if error is None else (f"{error.value:.1f}", _ends(error, "{:.1f} to {:.1f}"))
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
@@ -217,28 +216,29 @@ def explain_numbers(choice: Choice) -> list[str]:
 
 # --- a plan ----------------------------------------------------------------------------------------------------------
 
-PLAN_HEADERS = ("encoder", "expected", "to fetch", "images/s", "memory", "parameters", "licence", "why")
-PLAN_NUMBERS = (1, 2, 3, 4, 5)
 
-
-def list_planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
-    """Every encoder of a plan as a row of :data:`PLAN_HEADERS`."""
-    cards = load_catalogue()
-    return [
-        (
-            one.name,
-            "" if one.expected_error is None else f"{one.expected_error:.1f}",
-            one.here
-            if one.fetch_bytes is None
-            else f"{'' if one.fetch_is_exact else '~'}{format_memory(one.fetch_bytes)}",
-            "" if not one.seconds_per_image else format_rate(1 / one.seconds_per_image),
-            "" if one.memory_bytes is None else format_memory(one.memory_bytes),
-            format_short_number(cards[one.name].architecture.n_parameters),
-            format_fact(cards[one.name].licence.weights),
-            one.why,
-        )
-        for one in plan.encoders
+def build_plan_table(plan: ChoicePlan) -> AnswerTable:
+    """Every encoder of a plan, and what the plan costs in sentences."""
+    some = plan.encoders
+    fetched = [
+        one.here if one.fetch_bytes is None else f"{'' if one.fetch_is_exact else '~'}{format_memory(one.fetch_bytes)}"
+        for one in some
     ]
+    rates = [1 / one.seconds_per_image if one.seconds_per_image else None for one in some]
+    parameters, _, licence = list_card_columns(load_catalogue()[one.name] for one in some)
+    columns = [
+        AnswerColumn("encoder", [one.name for one in some]),
+        AnswerColumn("expected", [one.expected_error for one in some], form="{:.1f}".format),
+        AnswerColumn("to fetch", fetched, has_numbers=True),
+        AnswerColumn("images/s", rates, form=format_rate),
+        AnswerColumn("memory", [one.memory_bytes for one in some], form=format_memory),
+        parameters,
+        replace(licence, form=str),
+    ]
+    data = plan.data
+    title = f"Plan for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}"
+    about = f", {format_count(len(data.classes), 'class', 'classes')}"
+    return AnswerTable(title=title + about, columns=columns, answer=describe_plan(plan))
 
 
 def describe_plan(plan: ChoicePlan) -> list[str]:
@@ -331,21 +331,17 @@ def render_choice_page(choice: Choice, images: ImageData | None = None) -> str:
         sections = build_mistake_sections(
             choice.mistakes, None if images is None else {"train": images.train, "val": images.val}
         )
-    headers = list_headers(choice)
-    headers[5] = "interval behind"  # the second interval of the table
-    kinds = {"best": "leader", "tie": "tie"}
+    table, marks = build_ranked_table(choice), [_MARKS.get(one.verdict, "out") for one in choice.race.standings]
     return pages.render_template(
         "choosing/page.html.jinja",
-        title=describe_choice(choice),
-        answer=answer(choice),
+        title=table.title,
+        answer=table.answer,
         in_python=["import zoo", choice.commands["load"]],
         in_shell=[choice.commands["evaluate"]],
         figures=drawn,
         sections=sections,
         winner=choice.winner,
-        headers=headers,
-        numbers=[headers[place] for place in NUMBERS],
-        rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in list_ranked_rows(choice)],
+        table=Markup(render_html_table(table, kind="cards", marks=marks)),
         notes=explain_numbers(choice),
         dropped=describe_dropped(choice),
         tried=[(one.name, one.why) for one in choice.plan.encoders],

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import MissingExtra, WeightsRefused, WeightsUnavailable
@@ -74,7 +75,7 @@ def list_stored_weights(as_json: bool) -> None:
         return
     if rows:
         headers = ["encoders", "size", "from", "layout", "kept since", "last read"]
-        print_table(headers, [_cells(row) for row in rows], right=[1])
+        print_table(make_table(headers, [_cells(row) for row in rows], numbers=[1]))
     n = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}, {format_size(total)}" if rows else "nothing is stored"
     notes = [f"{n} in {folder}"] + [f"{format_size(partial)} of unfinished downloads"] * bool(partial)
     if any(row["state"] != "kept" for row in rows):
@@ -166,7 +167,7 @@ def collect_garbage(dry_run: bool, as_json: bool) -> None:
     else:
         if items:
             cells = [[_below(item.path, folder), format_size(item.size_bytes), item.reason] for item in items]
-            print_table(["file", "size", "why"], cells, right=[1])
+            print_table(make_table(["file", "size", "why"], cells, numbers=[1]))
         said = (
             f"{'Would free' if dry_run else 'Freed'} {format_size(freed)}."
             if items
@@ -280,7 +281,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
                 ]
                 for one in found
             ]
-            print_table(["encoders", "state", "size", "where"], rows, right=[2])
+            print_table(make_table(["encoders", "state", "size", "where"], rows, numbers=[2]))
         for one in problems:
             click.echo(f"{one['path']}: {one['detail']}")
         whole = {one["path"]: one["size_bytes"] for one in found if one["state"] == "whole"}

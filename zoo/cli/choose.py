@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import read_table
 from ..errors import format_count
 from ..files import get_evaluations_folder, get_user_folder
 from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
-from .evaluation_output import build_risk_document, print_risk
+from .evaluation_output import list_risk_doubts
 from .measure_options import (
     BACKEND_OPTION,
     DATA_OPTIONS,
@@ -40,12 +41,11 @@ from .output import (
     add_json_option,
     is_verbose,
     log_progress,
+    print_answer,
     print_command,
     print_json,
     print_notes,
-    print_table,
     wrap_indented,
-    wrap_text,
 )
 from .stored_answers import StoredAnswer, describe_image_sets, list_content_stamps
 
@@ -240,17 +240,15 @@ def _is_final(choice: Choice) -> bool:
 
 
 def _build_shown(choice: Choice) -> dict[str, Any]:
-    """What a terminal shows of a choice."""
+    """What a terminal shows of a choice, for JSON."""
     from ..choosing import wording
 
     warnings = [*choice.plan.data.notes, *choice.notes]
+    parts = [] if choice.risk is None else choice.risk.build_tables(has_sum=False)
     return {
-        "title": wording.describe_choice(choice),
-        "headers": wording.list_headers(choice),
-        "rows": wording.list_ranked_rows(choice),
-        "numbers": wording.NUMBERS,
-        "answer": wording.answer(choice),
-        "risk": None if choice.risk is None else [choice.risk.encoder, build_risk_document(choice.risk)],
+        "tables": [one.as_texts() for one in choice.build_tables()],
+        "parts": [one.as_texts() for one in parts],
+        "doubts": list_risk_doubts(choice.risk),
         "dropped": wording.describe_dropped(choice),
         "warnings": warnings,
         "reading": [line for line in wording.explain_numbers(choice) if line not in warnings],
@@ -259,11 +257,9 @@ def _build_shown(choice: Choice) -> dict[str, Any]:
 
 
 def _print(shown: Mapping[str, Any]) -> None:
-    click.echo(click.style(f"\n{shown['title']}", bold=True) + "\n")
-    print_table(shown["headers"], shown["rows"], right=shown["numbers"])
-    click.echo("\n" + "\n".join(map(wrap_text, shown["answer"])))
-    if shown["risk"] is not None:
-        print_risk(*shown["risk"])
+    print_answer(*map(read_table, shown["tables"]))
+    if shown["parts"]:
+        print_answer(*map(read_table, shown["parts"]), notes=shown["doubts"])
     dropped, warnings, reading = shown["dropped"], shown["warnings"], shown["reading"]
     if len(dropped) > _FEW:
         encoders = format_count(len(dropped), "encoder")
@@ -278,11 +274,6 @@ def _print(shown: Mapping[str, Any]) -> None:
 def _print_plan(plan: ChoicePlan) -> None:
     from ..choosing import wording
 
-    data = plan.data
-    title = f"Plan for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}"
-    click.echo(click.style(f"\n{title}, {format_count(len(data.classes), 'class', 'classes')}", bold=True) + "\n")
-    rows = wording.list_planned_rows(plan)
-    print_table(wording.PLAN_HEADERS[:-1], [row[:-1] for row in rows], right=wording.PLAN_NUMBERS)
-    click.echo("\n" + "\n".join(map(wrap_text, wording.describe_plan(plan))))
-    why = [wrap_indented(f"{row[0]}: {row[-1]}") for row in rows]
-    print_notes(plan.notes, [*why, *wording.describe_left_out(plan.left_out)])
+    why = [wrap_indented(f"{one.name}: {one.why}") for one in plan.encoders]
+    more = [*why, *wording.describe_left_out(plan.left_out)]
+    print_answer(wording.build_plan_table(plan), notes=plan.notes, more=more)

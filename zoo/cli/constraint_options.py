@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from ..cards.answers import AnswerColumn
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, Constraints, find_known_cost, format_exact_count, format_memory
@@ -126,23 +127,26 @@ def build_cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, 
     }
 
 
-def list_cost_headers(constraints: Constraints) -> list[str]:
-    """Names of the columns of :func:`format_cost_cells`."""
-    return ["GFLOPs", "memory", *["img/s"] * (constraints.measured_device is not None)]
-
-
-def format_cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
-    """Operations in 1e9 an image, memory, and images per second on a named device, as a table shows them."""
-    cost, memory = find_known_cost(card), constraints.memory_of(card)
-    cells = ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else format_size(memory)]
+def list_cost_columns(cards: Sequence[EncoderCard], constraints: Constraints) -> list[AnswerColumn]:
+    """Operations in 1e9 per image, memory, and speed on a named device; no columns if nobody asked for costs."""
+    if not needs_costs(constraints):
+        return []
+    costs, memory = map(find_known_cost, cards), map(constraints.memory_of, cards)
+    columns = [
+        AnswerColumn("GFLOPs", ["?" if one is None else f"{one.gflops:.3g}" for one in costs], has_numbers=True),
+        AnswerColumn("memory", ["?" if one is None else format_size(one) for one in memory], has_numbers=True),
+    ]
     if constraints.measured_device is not None:
-        speed = constraints.speed_of(card)
-        cells.append("?" if speed is None else f"{'' if speed.is_measured else '~'}{float(f'{speed.value:.3g}'):,g}")
-    return cells
+        speeds = [
+            "?" if one is None else f"{'' if one.is_measured else '~'}{float(f'{one.value:.3g}'):,g}"
+            for one in map(constraints.speed_of, cards)
+        ]
+        columns.append(AnswerColumn("img/s", speeds, has_numbers=True))
+    return columns
 
 
 def format_cost_note(constraints: Constraints) -> str:
-    """What the columns of :func:`format_cost_cells` hold."""
+    """What the columns of :func:`list_cost_columns` hold."""
     is_gpu = constraints.memory_device.startswith("cuda")
     where = "a GPU, with CUDA's context" if is_gpu else "a CPU, without Python itself"
     note = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..datasets.sources import DENSE_KINDS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, format_sources_help
 from ..errors import QueryError, StoreError, UnknownName, ZooError, format_count
@@ -376,7 +377,7 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
         if curve.improvement is not None and curve.improvement_range is not None:
             cells = [*_value(curve.improvement, 2), " to ".join(f"{end:z.2f}" for end in curve.improvement_range)]
         summary.append([format_curve_label(curve), *cells])
-    print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
+    print_table(make_table(["encoder", "CCI", around, "over cR of scratch"], summary, numbers=(1, 2, 3)))
     controls: dict[str, list[str]] = {}  # one line, or one for each of several architectures
     for curve in curves:
         shown = (" ".join(_value(one, _decimals(curve), "({})")).strip() for one in (curve.blind, curve.maximal))
@@ -392,10 +393,10 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     if sys.stdout.isatty():  # which is too narrow for one table
         for label, rows in by_curve.items():
             click.echo(click.style(label, bold=True))
-            print_table(headers, rows, right=range(len(headers)))
+            print_table(make_table(headers, rows, numbers=range(len(headers))))
     else:
         every = [[label, *row] for label, rows in by_curve.items() for row in rows]
-        print_table(["encoder", *headers], every, right=range(1, len(headers) + 1))
+        print_table(make_table(["encoder", *headers], every, numbers=range(1, len(headers) + 1)))
 
 
 def _regimes(curve: CalibratedCurve) -> list[list[str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import make_table
 from ..errors import CorruptImage, DataError, escape_unprintable, format_count, format_list
 from .measure_options import (
     DATA_OPTIONS,
@@ -85,7 +86,7 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
         largest = []
     rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
     if rows:
-        print_table(["class", "training", "test"], rows, right=(1, 2))
+        print_table(make_table(["class", "training", "test"], rows, numbers=(1, 2)))
     if others := largest[_MOST_CLASSES:]:
         smallest = format_count(sum(others[-1][1:]), "image")
         click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")

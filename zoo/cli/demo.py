@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import format_fact
 from ..optional import require_extra
@@ -66,7 +67,7 @@ def demo_command(out: Path, as_json: bool) -> None:
         ]
         for best in _best()
     ]
-    print_table(["labels", "best of all", "error", small, "error"], rows, right=[2, 4])
+    print_table(make_table(["labels", "best of all", "error", small, "error"], rows, numbers=[2, 4]))
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
         root = click.get_current_context().find_root().command
@@ -75,7 +76,8 @@ def demo_command(out: Path, as_json: bool) -> None:
         sys.stdout.flush()
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
-        print_evaluation(build_evaluation_document(_evaluated(name, out)))
+        found = _evaluated(name, out)
+        print_evaluation(found, build_evaluation_document(found))
     _print_standing()
     print_notes([f"features and probes are in {out}"])
 
@@ -152,7 +154,9 @@ def _print_standing() -> None:
         ]
         for place, one in shown.items()
     ]
-    print_table(["rank", "encoder", "full", "5-shot", "objective", "pretrained on"], rows, right=[0, 2, 3])
+    print_table(
+        make_table(["rank", "encoder", "full", "5-shot", "objective", "pretrained on"], rows, numbers=[0, 2, 3])
+    )
     print_notes(
         [f"<  measured above; {len(shown)} of {len(standing)} encoders: zoo results --dataset {_DATA} shows all"]
     )

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import StoreError, ZooError, format_count
@@ -338,7 +339,7 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
             amount = "" if one["size_bytes"] is None else format_size(one["size_bytes"])
             says = "agrees" if one["agrees"] else one["card_says"] or "nothing"
             rows.append([name, one["file"], one["access"], says, amount, one["place"], one["detail"] or ""])
-        print_table(["encoder", "file", "access", "card", "size", "place", "answer"], rows, right=[4])
+        print_table(make_table(["encoder", "file", "access", "card", "size", "place", "answer"], rows, numbers=[4]))
         without = [name for name, found in records.items() if not found]
         lacking = f"; without a place: {', '.join(without)}" if without else ""
         print_notes([", ".join(f"{n} {access}" for access, n in counts.items()) + lacking])

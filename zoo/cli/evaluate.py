@@ -28,11 +28,13 @@ from .evaluation_output import (
     build_probe_document,
     build_regression_document,
     build_risk_document,
+    build_shown_evaluation,
     build_tagging_document,
     print_evaluation,
     print_many,
     print_measured,
     print_risk,
+    print_shown_evaluation,
     render_evaluation_page,
 )
 from .measure_options import (
@@ -228,7 +230,8 @@ def evaluate_command(
             answer = answers[name]
             log_progress(f"{name}: as it was measured before")
             if not as_json:
-                print_evaluation(answer["document"], [*notes, *describe_small_images(data.train, encoder=name, px=px)])
+                sizes = describe_small_images(data.train, encoder=name, px=px)
+                print_shown_evaluation(answer["shown"], [*notes, *sizes])
                 sys.stdout.flush()
             add(answer["document"], partial(decode_rows, answer["rows"]))
             continue
@@ -260,12 +263,13 @@ def evaluate_command(
         rows = _make_rows(measured, source)
         add(document | more, rows)
         if name in places and not measured.problems:
-            places[name].store({"document": document | more, "rows": encode_rows(rows())})
+            shown = build_shown_evaluation(measured, document)
+            places[name].store({"document": document | more, "shown": shown, "rows": encode_rows(rows())})
         if mistakes is not None:
             from ..looking.pages import write_page
 
             shown = None if hides_images else {"train": data.train, "val": data.val}
-            write_page(render_evaluation_page(document, mistakes, shown, notes), pages[name])
+            write_page(render_evaluation_page(measured, document, mistakes, shown, notes), pages[name])
             if not as_json:
                 click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
     if as_json:
@@ -462,7 +466,7 @@ def probe_command(train: str, test: str, as_json: bool, **options: Any) -> None:
         print_json(build_evaluation_document(found))
     else:
         notes = list_copies_notes(found.copies) + list_groups_notes(found.groups, has_intervals=True)
-        print_evaluation(build_evaluation_document(found), notes)
+        print_evaluation(found, build_evaluation_document(found), notes)
 
 
 _DECOMPOSE_EXAMPLES = """\b
@@ -509,5 +513,4 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk}
         print_json(document | {"copies": build_copies_document(copies), "groups": build_groups_document(groups)})
     else:
-        print_risk(report.encoder, risk)
-        print_notes(list_copies_notes(copies) + list_groups_notes(groups, has_intervals=True))
+        print_risk(report, list_copies_notes(copies) + list_groups_notes(groups, has_intervals=True))

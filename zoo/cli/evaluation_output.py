@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from ..cards.answers import AnswerColumn, AnswerTable, format_ends, make_interval_columns, make_table, read_table
 from ..cards.schema import Missing
 from ..errors import ZooError, format_count, format_range
 from .measure_options import build_copies_document, build_groups_document, list_skipped_notes
-from .output import print_notes, print_table, wrap_text
+from .output import print_answer
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -30,92 +29,84 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 
-PARTS = {
-    "approximation": "approximation",
-    "usability": "usability",
-    "approximation_plus_usability": "approximation + usability",
-    "probe_generalization": "probe generalization",
-    "encoder_generalization": "encoder generalization",
-}
+PARTS = (
+    "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
+)  # fmt: skip
 
 
 # --- errors and components -------------------------------------------------------------------------------------------
 
 
-def build_error_table(found: Document) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows of the errors by label setting of a document."""
-    has_law = any(one["predicted"] for one in found["errors"])
-    rows = []
-    for one in _results_in(found):
-        run, law = one["runs"][0], one.get("predicted")
-        name = one["setting"] if "predicted" in one else f"full, {run['report']['k']} nearest neighbours"
-        row = [name, f"{one['n_train']:,}", *_points(one), str(len(one["runs"]))]
-        if has_law:
-            row += [f"{law['error']:.1f}", _ends(law["ci_low"], law["ci_high"])] if law else ["", ""]
-        rows.append(row)
-    return ["labels", "number", "error %", "interval", "seeds"] + ["law predicts", "interval"] * has_law, rows
+def print_evaluation(found: Evaluation, document: Document, notes: Sequence[str] = ()) -> None:
+    """Prints errors by label setting, the components and the label law; then notes, also those on the images."""
+    print_shown_evaluation(build_shown_evaluation(found, document), notes)
 
 
-def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
-    """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
-    _print_title(found, format_count(found["n_classes"], "class", "classes"))
-    click.echo()
-    has_law = any(one["predicted"] for one in found["errors"])
-    headers, rows = build_error_table(found)
-    if rows:
-        print_table(headers, rows, right=range(1, len(headers)))
-    if found["decomposition"] is not None:
-        print_risk(found["encoder"], found["decomposition"], is_last=False)
-    law_notes = _print_law(found["law"])
-    important = [*_left_out(found["left_out"]), *_problems(found), *notes, *list_scaling_notes(found)]
-    runs = [run for result in found["errors"] for run in result["runs"]]
-    few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
+def print_shown_evaluation(shown: Document, notes: Sequence[str] = ()) -> None:
+    """Prints what :func:`build_shown_evaluation` has made, with notes on the images."""
+    notes = [*shown["doubts"], *notes, *shown["notes"]]
+    print_answer(*map(read_table, shown["tables"]), notes=notes, more=shown["more"])
+
+
+def build_shown_evaluation(found: Evaluation, document: Document) -> dict[str, Any]:
+    """What a terminal shows of an evaluation, for JSON."""
+    laws = [one["predicted"] for one in document["errors"] if one["predicted"]]
+    law, law_notes = _describe_law(document["law"])
+    few = sorted({run.n_tuning for one in found.settings for run in one.runs if run.n_tuning is not None})
     n_tuning = format_range(f"{few[0]:,}", f"{few[-1]:,}") if few else ""
     tuning = f"probes with few labels were tuned on {n_tuning} further training images"
     unit = "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes"
-    more = [f"{unit}; protocol {found['protocol']}", *[tuning] * bool(few), *law_notes]
-    if has_law:
-        more += sorted(
-            {caveat for one in found["errors"] if one["predicted"] for caveat in one["predicted"]["caveats"]}
-        )
-    risk = found["decomposition"]
-    print_notes([*([] if risk is None else _risk_notes(risk)), *important], more)
+    caveats = sorted({caveat for one in laws for caveat in one["caveats"]})
+    return {
+        "tables": [one.as_texts() for one in (*_build_evaluation_tables(found, document), *law)],
+        "doubts": [*list_risk_doubts(found.risk), *_left_out(document["left_out"]), *_problems(document)],
+        "notes": list_scaling_notes(document),
+        "more": [f"{unit}; protocol {document['protocol']}", *[tuning] * bool(few), *law_notes, *caveats],
+    }
 
 
-def render_evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()) -> str:
+def _build_evaluation_tables(found: Evaluation, document: Document) -> list[AnswerTable]:
+    from ..evaluation.bootstrap import Interval
+
+    laws = {one["setting"]: one["predicted"] for one in document["errors"] if one["predicted"]}
+    ends = ("ci_low", "ci_high")
+    predicted = {name: Interval(value=one["error"], **{end: one[end] for end in ends}) for name, one in laws.items()}
+    return found.build_tables(predicted)
+
+
+def render_evaluation_page(
+    found: Evaluation | TagEvaluation, document: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()
+) -> str:
     """A page of an evaluation: errors, the decomposition, and what the probe with all labels gets wrong."""
+    from ..evaluation.evaluating import Evaluation
     from ..looking.mistakes_page import build_mistake_sections, render_mistakes_page
 
-    if "tags" in found:
-        precision = found["metrics"]["metrics"]["tag_average_precision"]
-        value, ends = _points(precision)
+    if not isinstance(found, Evaluation):
+        value, ends = _points(document["metrics"]["metrics"]["tag_average_precision"])
         answer, tables = f"The mean average precision is {value} % ({ends}, 95 % interval over images).", []
     else:
         wrong = mistakes.n_wrong or 0
         answer = (
-            f"With all {found['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted wrongly: "
-            f"{100 * wrong / mistakes.n_test:.1f} %."
+            f"With all {document['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted "
+            f"wrongly: {100 * wrong / mistakes.n_test:.1f} %."
         )
-        tables = [("Errors by number of labels, in percent of the test images", *build_error_table(found))]
-        if (risk := found["decomposition"]) is not None:
-            tables.append(("Components of the full-shot error, in percentage points", *build_risk_table(risk)))
-            notes = [*_risk_notes(risk), *notes]
+        tables = _build_evaluation_tables(found, document)
+        tables[0] = replace(tables[0], title="Errors by number of labels, in percent of the test images")
+        notes = [*list_risk_doubts(found.risk), *notes]
     return render_mistakes_page(
-        f"What {found['encoder']} gets wrong on {found['dataset']}",
+        f"What {document['encoder']} gets wrong on {document['dataset']}",
         [answer],
         build_mistake_sections(mistakes, images),
         tables=tables,
         notes=[*mistakes.notes, *notes],
-        facts=f"Linear probe {found['protocol']}; 95 % intervals over images and seeds.",
+        facts=f"Linear probe {document['protocol']}; 95 % intervals over images and seeds.",
     )
 
 
-def _print_title(found: Document, labels: str) -> None:
-    click.echo(
-        click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
-        + f": {found['n_train']:,} training and {format_count(found['n_test'], 'test image')}, {labels}, "
-        + format_count(found["dim"], "dimension")
-    )
+def _make_title(found: Document, labels: str) -> dict[str, str]:
+    images = f"{found['n_train']:,} training and {format_count(found['n_test'], 'test image')}"
+    about = f": {images}, {labels}, {format_count(found['dim'], 'dimension')}"
+    return {"title": f"{found['encoder']} on {found['dataset']}", "about": about}
 
 
 def _problems(found: Document) -> list[str]:
@@ -167,11 +158,6 @@ _MOST_WITH_INTERVALS = 8  # encoders in a table
 def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None:
     """Prints what was measured of many encoders, a line each; then notes on the images."""
     first = documents[0]
-    what = first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders"
-    click.echo(
-        click.style(f"\n{what} on {first['dataset']}", bold=True)
-        + f": {first['n_train']:,} training and {format_count(first['n_test'], 'test image')}\n"
-    )
     errors = []
     for one in documents:
         if "errors" in one:
@@ -180,19 +166,29 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
         else:
             precision = one["metrics"]["metrics"].get("tag_average_precision")
             errors.append({} if precision is None else {"mean average precision": precision})
-    _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, errors)
+    tables = [
+        AnswerTable(
+            title=first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders",
+            about=f" on {first['dataset']}: {first['n_train']:,} training and "
+            f"{format_count(first['n_test'], 'test image')}",
+            columns=_list_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, errors),
+        )
+    ]
     risks = [one.get("decomposition") for one in documents]
     important = []
     if any(risks):
-        click.echo("\nComponents of the full-shot errors, in percentage points\n")
         parts = [
             {}
             if risk is None
-            else {words: risk["parts"][part] for part, words in PARTS.items() if risk["parts"][part]}
+            else {
+                part.replace("_plus_", " + ").replace("_", " "): found for part, found in risk["parts"].items() if found
+            }
             | {"full-shot error": risk["full_shot_error"]}
             for risk in risks
         ]
-        _print_points("order", [risk["order"] if risk else "" for risk in risks], documents, parts)
+        columns = _list_points("order", [risk["order"] if risk else "" for risk in risks], documents, parts)
+        title = "Components of the full-shot errors, in percentage points"
+        tables.append(AnswerTable(title=title, columns=columns))
         important += sorted({risk["warning"] or risk["assumption"] for risk in risks if risk})
     for one in documents:
         important += [f"{one['encoder']}: {note}" for note in (*_left_out(one["left_out"]), *_problems(one))]
@@ -200,94 +196,74 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
     unit = "unexplained variance in percent, lower is better" if "target" in first else unit
     protocols = ", ".join(dict.fromkeys(one["protocol"] for one in documents))
     prepared = [f"{one['encoder']}: {note}" for one in documents for note in list_scaling_notes(one)]
-    print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes, *prepared])
+    reading = f"{unit}; protocol {protocols}; 95 % intervals with --json"
+    print_answer(*tables, notes=[reading, *important, *notes, *prepared])
 
 
-def _print_points(
+def _list_points(
     what: str, cells: Sequence[str], documents: Sequence[Document], found: Sequence[Mapping[str, Document]]
-) -> None:
-    """One line an encoder: its name, a cell, and a value a column, with its interval if they are few."""
-    columns = list(dict.fromkeys(name for one in found for name in one))
-    rows = []
-    for document, cell, one in zip(documents, cells, found, strict=True):
-        points = []
-        for column in columns:
-            value, ends = _points(one[column]) if column in one else ("", "")
-            points.append(f"{value} ({ends})" if ends and len(documents) <= _MOST_WITH_INTERVALS else value)
-        rows.append([document["encoder"], cell, *points])
-    print_table(["encoder", what, *columns], rows, right=range(1, len(columns) + 2))
+) -> list[AnswerColumn]:
+    """The encoders, a cell of each, and a column of values by name, with their intervals if they are few."""
+    has_intervals = len(documents) <= _MOST_WITH_INTERVALS
+
+    def form(one: Document) -> str:
+        value, ends = _points(one)
+        return f"{value} ({ends})" if ends and has_intervals else value
+
+    columns = [AnswerColumn("encoder", [one["encoder"] for one in documents])]
+    columns.append(AnswerColumn(what, cells, has_numbers=True))
+    for name in dict.fromkeys(name for one in found for name in one):
+        columns.append(AnswerColumn(name, [one.get(name) for one in found], form=form, has_numbers=True))
+    return columns
 
 
-def build_risk_table(risk: Document) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows of the components of the full-shot error."""
-    refit, rows = risk["refit"], []
-    for part, words in (PARTS | {"full_shot_error": "full-shot error"}).items():
-        is_sum = part == "approximation_plus_usability" and risk["parts"]["approximation"] is not None
-        one = risk[part] if part in risk else risk["parts"][part]
-        if one is not None and not is_sum:
-            refitted = refit and (refit[part] if part in refit else refit["parts"][part])
-            rows.append([words, *_points(one), *([_points(refitted)[1]] if refitted else [])])
-    return ["part", "points", "given these probes"] + ["with refits"] * (refit is not None), rows
+def print_risk(report: RiskReport, notes: Sequence[str] = ()) -> None:
+    """Prints the components of the full-shot error, and notes on them."""
+    print_answer(*report.build_tables(has_sum=False), notes=[*list_risk_doubts(report), *notes])
 
 
-def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
-    """Prints the components of the full-shot error, and notes on them if nothing follows."""
-    click.echo(f"\nComponents of the full-shot error of {encoder}, in percentage points\n")
-    headers, rows = build_risk_table(risk)
-    print_table(headers, rows, right=range(1, len(headers)))
-    if is_last:
-        print_notes(_risk_notes(risk))
-
-
-def _risk_notes(risk: Document) -> list[str]:
-    notes = [risk["warning"] or risk["assumption"]]
-    if risk["probes_disagree"]:
+def list_risk_doubts(report: RiskReport | None) -> list[str]:
+    """What else than its assumption a decomposition rests on."""
+    notes: list[str] = []
+    if report is None:
+        return notes
+    if report.is_unstable:
         notes.append(
             f"the probes of different parts of the images disagree by more than the images explain (p = "
-            f"{risk['probes_p_value']:.1g}), so that intervals given these probes are too short"
+            f"{report.disagreement:.1g}), so that intervals given these probes are too short"
         )
-    if risk["parts"]["approximation"] is None:
+    if "approximation" not in report.intervals:
         notes.append("approximation and usability cannot be separated without a supervised twin (--supervised)")
-    if risk["refit"] is None:
+    if report.refit is None:
         notes.append("intervals do not include the choice of training images; --refit 20 adds it")
     return notes
 
 
-def _print_law(law: Document | None) -> list[str]:
-    """Prints the label scaling law on other data than ImageNet-1K; returns notes on it."""
+def _describe_law(law: Document | None) -> tuple[list[AnswerTable], list[str]]:
+    """The label scaling law on other data than ImageNet-1K, and notes on it."""
     if law is None or (law["fitted"] is None and law["extrapolated"] is None):
-        return [] if law is None else [law["not_fitted"]]
+        return [], [] if law is None else [law["not_fitted"]]
     if one := law["fitted"]:
         labels = ", ".join(f"{n:,}" for n in one["n_labels"])
-        click.echo("\nHow the error falls with labels\n")
-        click.echo(
-            wrap_text(
-                f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
-                f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
-                f"{one['mean_absolute_miss']:.1f} points on average and {one['largest_miss']:.1f} at most"
-            )
+        said = (
+            f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
+            f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
+            f"{one['mean_absolute_miss']:.1f} points on average and {one['largest_miss']:.1f} at most"
         )
-        return []
+        return [AnswerTable(title="How the error falls with labels", answer=[said])], []
     missed = law["extrapolated"]["missed_elsewhere"]
     errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])
-    click.echo("\nImageNet's law, extrapolated\n")
-    click.echo(
-        wrap_text(
-            f"{errors or 'no number of labels between one per class and all'} percent; on "
-            f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
-            f"{missed['largest']:.1f} at most, over {format_count(missed['n'], 'error')} of {missed['n_encoders']} "
-            "encoders"
-        )
+    said = (
+        f"{errors or 'no number of labels between one per class and all'} percent; on "
+        f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
+        f"{missed['largest']:.1f} at most, over {format_count(missed['n'], 'error')} of {missed['n_encoders']} "
+        "encoders"
     )
-    return [law["not_fitted"]]
+    return [AnswerTable(title="ImageNet's law, extrapolated", answer=[said])], [law["not_fitted"]]
 
 
 def _points(found: Document) -> tuple[str, str]:
-    return f"{found['value']:.1f}", _ends(found["ci_low"], found["ci_high"])
-
-
-def _ends(low: float | None, high: float | None, *, digits: int = 1) -> str:
-    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{found['value']:.1f}", format_ends(found["ci_low"], found["ci_high"])
 
 
 def _predictions(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
@@ -515,7 +491,7 @@ def print_measured(
     if isinstance(found, TagEvaluation):
         _print_tags(found, notes)
         return
-    print_evaluation(document, notes)
+    print_evaluation(found, document, notes)
     if kept is not None:
         assert isinstance(kept.metrics, ClassificationMetrics)
         images = format_count(kept.n_different, "image")
@@ -533,13 +509,13 @@ def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     from ..evaluation.multilabel import NOT_FOR_TAGS
 
     document = build_tagging_document(found)
-    _print_title(document, f"{len(document['tags'])} tags")
     problems = [f"the tag {tag!r} has no probe: {why}" for tag, why in found.left_out.items()]
     if found.left_out or found.metrics.left_out:
         problems.append("not recorded in your results: the mean average precision is not over all tags")
     protocol = f"protocol {found.protocol.name}; C chosen on {format_count(found.n_tuning, 'training image')}"
     important = [*problems, *_problems(document), *notes]
-    print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol])
+    title = AnswerTable(**_make_title(document, f"{len(document['tags'])} tags"))
+    print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol], [title])
 
 
 def build_tagging_document(found: TagEvaluation) -> dict[str, Any]:
@@ -563,27 +539,34 @@ def _print_numbers(found: Document, notes: Sequence[str]) -> None:
     """Prints what was measured on images that are labelled with numbers, and what does not apply to them."""
     from ..evaluation.regression import NOT_FOR_NUMBERS
 
-    _print_title(found, f"{found['n_numbers']:,} numbers ({found['target']})")
-    click.echo()
-    rows = [[one["setting"], f"{one['n_train']:,}", *_of_metrics(one["metrics"])] for one in found["errors"]]
-    print_table(["labels", "number", *_NUMBER_HEADERS], rows, right=range(1, 10))
+    errors = found["errors"]
+    columns = [
+        AnswerColumn("labels", [one["setting"] for one in errors]),
+        AnswerColumn("number", [one["n_train"] for one in errors]),
+        *_list_regression_columns([one["metrics"] for one in errors]),
+    ]
     units = f"MAE and RMSE in the unit of {found['target']!r}; 95 % intervals over images and seeds, given these probes"
-    important = [*_left_out(found["left_out"]), *_problems(found), *notes]
-    print_notes(important, [f"{units}; protocol {found['protocol']}; recorded: 1 - R2 in percent", NOT_FOR_NUMBERS])
+    print_answer(
+        AnswerTable(**_make_title(found, f"{found['n_numbers']:,} numbers ({found['target']})"), columns=columns),
+        notes=[*_left_out(found["left_out"]), *_problems(found), *notes],
+        more=[f"{units}; protocol {found['protocol']}; recorded: 1 - R2 in percent", NOT_FOR_NUMBERS],
+    )
 
 
-_NUMBER_HEADERS = ["R2", "interval", "MAE", "interval", "RMSE", "interval", "Spearman", "interval"]
-
-
-def _of_metrics(metrics: Mapping[str, Document]) -> list[str]:
+def _list_regression_columns(metrics: Sequence[Mapping[str, Document]]) -> list[AnswerColumn]:
     """Values and intervals of metrics of numbers; errors have three digits that count, whatever their unit."""
-    cells = []
-    for name, one in metrics.items():
-        digits = 2
-        if name.endswith("error") and one["value"]:
-            digits = max(0, 2 - math.floor(math.log10(one["value"])))
-        cells += [f"{one['value']:.{digits}f}", _ends(one["ci_low"], one["ci_high"], digits=digits)]
-    return cells
+
+    def digits(name: str, one: Document) -> int:
+        is_sized = name.endswith("error") and one["value"]
+        return max(0, 2 - math.floor(math.log10(one["value"]))) if is_sized else 2
+
+    columns = []
+    for name, heading in zip(metrics[0], ("R2", "MAE", "RMSE", "Spearman"), strict=True):
+        found = [(one[name], digits(name, one[name])) for one in metrics]
+        values = [f"{one['value']:.{n}f}" for one, n in found]
+        ends = [format_ends(one["ci_low"], one["ci_high"], digits=n) for one, n in found]
+        columns += [AnswerColumn(heading, values, has_numbers=True), AnswerColumn("interval", ends, has_numbers=True)]
+    return columns
 
 
 def build_regression_document(found: RegressionEvaluation) -> dict[str, Any]:
@@ -617,28 +600,28 @@ def build_regression_document(found: RegressionEvaluation) -> dict[str, Any]:
 
 def print_regression(found: RegressionMetrics, of: str) -> None:
     """Prints metrics of the predicted numbers of somebody."""
-    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
-    print_table(_NUMBER_HEADERS, [_of_metrics(found.as_dict()["metrics"])], right=range(8))
+    title = f"{of}, on {format_count(found.n_images, 'image')}"
+    print_answer(AnswerTable(title=title, columns=_list_regression_columns([found.as_dict()["metrics"]])))
 
 
 def print_classification(
     found: ClassificationMetrics, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()
 ) -> None:
     """Prints metrics, classes and confusions of the predictions of somebody; then notes on them."""
-    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
-    _print_metrics(found.metrics)
     worst = sorted(found.per_class, key=lambda one: -one.error.value if one.error else 1.0)
-    _print_classes("class", "classes with the largest errors", found.per_class, worst, most=_N_CONFUSIONS)
+    tables = [
+        _build_metrics_table(found, of),
+        _build_classes_table("class", "classes with the largest errors", found.per_class, worst[:_N_CONFUSIONS]),
+    ]
     if len(found.classes) <= _MOST_COLUMNS:
-        click.echo("\nConfusion matrix: rows are classes, columns what they are predicted as\n")
-        rows = [
-            [name, *(f"{n:,}" if n else "." for n in counts)]
-            for name, counts in zip(found.classes, found.confusion.tolist(), strict=True)
-        ]
-        print_table(["class", *found.classes], rows, right=range(1, len(found.classes) + 1))
+        counts = zip(found.classes, found.confusion.T.tolist(), strict=True)
+        columns = [AnswerColumn(name, some, form=lambda n: f"{n:,}" if n else ".") for name, some in counts]
+        title = "Confusion matrix: rows are classes, columns what they are predicted as"
+        tables.append(AnswerTable(title=title, columns=[AnswerColumn("class", found.classes), *columns]))
     elif pairs := found.confusions(_N_CONFUSIONS):
-        click.echo("\nMost frequent confusions\n")
-        print_table(["class", "predicted as", "images"], [[a, b, f"{n:,}"] for a, b, n in pairs], right=[2])
+        rows = [[a, b, f"{n:,}"] for a, b, n in pairs]
+        headings = ["class", "predicted as", "images"]
+        tables.append(make_table(headings, rows, numbers=[2], title="Most frequent confusions"))
     ranked = f"of {found.positive!r}" if found.positive is not None else "means over classes, each against the rest"
     ranks = f"AUROC and average precision (AP) are {ranked}; " if "auroc" in found.metrics else ""
     chance, calibration = found.calibration, []
@@ -648,58 +631,58 @@ def print_classification(
             f"{is_off}: 1 in 40 calibrated probes has a calibration error above {chance.by_chance:.1f} percent on so "
             f"many images (p = {chance.p_value:.2g})"
         )
-    left_out = [f"{what}: {why}" for what, why in found.left_out.items()]
     units = f"percent (log loss in nats); {ranks}{_intervals(found)}"
-    print_notes([*notes, *left_out, *calibration], [units, *more])
+    print_answer(*tables, notes=[*notes, *_left_out_metrics(found), *calibration], more=[units, *more])
 
 
-def print_tagging(found: TaggingMetrics, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+def print_tagging(
+    found: TaggingMetrics,
+    of: str,
+    notes: Sequence[str] = (),
+    more: Sequence[str] = (),
+    before: Sequence[AnswerTable] = (),
+) -> None:
     """Prints metrics and tags; then notes on them."""
-    click.echo(f"\n{of}, on {format_count(found.n_images, 'image')}\n")
-    _print_metrics(found.metrics)
     worst = sorted(found.per_tag, key=lambda one: one.average_precision.value if one.average_precision else 101.0)
-    _print_classes("tag", "tags with the smallest average precision", found.per_tag, worst, most=_MOST_CLASSES)
+    which = "tags with the smallest average precision"
+    tables = [_build_metrics_table(found, of), _build_classes_table("tag", which, found.per_tag, worst[:_MOST_CLASSES])]
     units = f"percent, a tag is predicted above a probability of a half; {_intervals(found)}"
-    left_out = [f"{what}: {why}" for what, why in found.left_out.items()]
-    print_notes([*notes, *left_out], [units, *more])
+    print_answer(*before, *tables, notes=[*notes, *_left_out_metrics(found)], more=[units, *more])
 
 
-def _print_metrics(metrics: dict[str, Interval]) -> None:
+def _left_out_metrics(found: ClassificationMetrics | TaggingMetrics) -> list[str]:
+    return [f"{what}: {why}" for what, why in found.left_out.items()]
+
+
+def _build_metrics_table(found: ClassificationMetrics | TaggingMetrics, of: str) -> AnswerTable:
     from ..evaluation.classification import HIGHER_IS_BETTER, UNITS
 
-    rows = [
-        [
-            TITLES[name],
-            f"{one.value:.3f}" if UNITS[name] == "nats" else f"{one.value:.1f}",
-            _ends(one.ci_low, one.ci_high, digits=3 if UNITS[name] == "nats" else 1),
-            UNITS[name],
-            "higher" if name in HIGHER_IS_BETTER else "lower",
-        ]
-        for name, one in metrics.items()
-    ]
-    print_table(["metric", "value", "interval", "unit", "better"], rows, right=[1, 2])
+    rows = []
+    for name, one in found.metrics.items():
+        digits = 3 if UNITS[name] == "nats" else 1
+        ends = format_ends(one.ci_low, one.ci_high, digits=digits)
+        better = "higher" if name in HIGHER_IS_BETTER else "lower"
+        rows.append([TITLES[name], f"{one.value:.{digits}f}", ends, UNITS[name], better])
+    title = f"{of}, on {format_count(found.n_images, 'image')}"
+    return make_table(["metric", "value", "interval", "unit", "better"], rows, numbers=[1, 2], title=title)
 
 
-def _print_classes(
-    what: str, which: str, everyone: Sequence[ClassResult], worst: Sequence[ClassResult], *, most: int
-) -> None:
+def _build_classes_table(
+    what: str, which: str, everyone: Sequence[ClassResult], worst: Sequence[ClassResult]
+) -> AnswerTable:
     """A line for each class or tag; of many, the worst."""
     is_cut = len(everyone) > _MOST_CLASSES
-    shown = worst[:most] if is_cut else everyone
-    click.echo(f"\nThe {len(shown)} of {len(everyone):,} {which}\n" if is_cut else f"\nEach {what}\n")
-    rows = [
-        [
-            one.name or "(none)",
-            f"{one.n_images:,}",
-            f"{one.n_predicted:,}",
-            *_of_class(one.error),
-            *_of_class(one.auroc),
-            *_of_class(one.average_precision),
-        ]
-        for one in shown
+    shown = worst if is_cut else everyone
+    columns = [
+        AnswerColumn(what, [one.name or "(none)" for one in shown]),
+        AnswerColumn("images", [one.n_images for one in shown]),
+        AnswerColumn("predicted", [one.n_predicted for one in shown]),
+        *make_interval_columns((one.error for one in shown), key=""),
+        *make_interval_columns((one.auroc for one in shown), "AUROC", key=""),
+        *make_interval_columns((one.average_precision for one in shown), "AP", key=""),
     ]
-    headers = [what, "images", "predicted", "error %", "interval", "AUROC", "interval", "AP", "interval"]
-    print_table(headers, rows, right=range(1, len(headers)))
+    title = f"The {len(shown)} of {len(everyone):,} {which}" if is_cut else f"Each {what}"
+    return AnswerTable(title=title, columns=columns)
 
 
 def _intervals(found: ClassificationMetrics | TaggingMetrics) -> str:
@@ -707,7 +690,3 @@ def _intervals(found: ClassificationMetrics | TaggingMetrics) -> str:
         return "without intervals"
     over = "images" if found.n_groups is None else f"the {format_count(found.n_groups, 'group')} of images"
     return f"95 % intervals by {found.n_draws:,} resamples of {over}, given this probe"
-
-
-def _of_class(found: Interval | None) -> tuple[str, str]:
-    return ("", "") if found is None else _points(_interval(found))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from . import CommandWithVerbs, Verb
 from .engine_options import (
@@ -132,7 +133,7 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
             counts = ["not complete", ""] if index is None else [f"{_n_rows(index):,}", f"{index.dim:,}"]
             rows.append([*[name] * (not is_alone), part, *counts, where])
         headers = [*["encoder"] * (not is_alone), "part", "images", "dimensions", "folder"]
-        print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
+        print_table(make_table(headers, rows, numbers=[len(headers) - 3, len(headers) - 2]))
         of = {part: "" if data.is_whole else f"{part}: " for part in wanted}
         skipped = [f"{of[part]}{one.image}" for _, part, _, index in found if index for one in index.skipped]
         of_run = [] if report is None else list_report_notes(report, engine)
@@ -251,6 +252,6 @@ def _files_document(exported: Sequence[ExportResult]) -> dict[str, Any]:
 
 def _print_files(exported: Sequence[ExportResult]) -> None:
     rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in exported]
-    print_table(["file", "images", "dimensions", "MB"], rows, right=[1, 2, 3])
+    print_table(make_table(["file", "images", "dimensions", "MB"], rows, numbers=[1, 2, 3]))
     how = {".parquet": "pandas.read_parquet", ".npy": "numpy.load, and the names of OUT.npy.json with json.load"}
     print_notes(f"read {kind} with {how[kind]}" for kind in dict.fromkeys(one.path.suffix for one in exported))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import AnswerColumn, AnswerTable, format_interval
 from ..errors import QueryError, format_count
 from .measure_options import (
     BACKEND_OPTION,
@@ -26,11 +27,9 @@ from .output import (
     count_cells,
     get_terminal_width,
     log_progress,
+    print_answer,
     print_command,
     print_json,
-    print_notes,
-    print_table,
-    wrap_text,
 )
 
 if TYPE_CHECKING:
@@ -155,13 +154,15 @@ def layers_command(
     if as_json:
         print_json(report.as_dict() | of_images | {"figures": list(map(str, figures))})
         return
-    _print(report)
+    _print_map(report)
     how_to_read = [
         "> chosen, * the card's features, = statistically tied; darker is better: "
         + _OF_MAP.format(error=report.error_words, judged=report.judged)
         + f"; tuned probe: {report.protocol} on the test images" * (not report.target)
     ]
-    print_notes([*(f"Written: {path}" for path in figures), *report.notes, *notes], [*_details(report), *how_to_read])
+    written = [f"Written: {path}" for path in figures]
+    more = [*_details(report), *how_to_read]
+    print_answer(_build_table(report), notes=[*written, *report.notes, *notes], more=more)
     print_command("load it", report.chosen.command)
 
 
@@ -174,18 +175,13 @@ def _written(report: LayersReport, path: Path) -> list[Path]:
         return save(make_layer_figure(report).draw(), target)
 
 
-def _print(report: LayersReport) -> None:
+def _print_map(report: LayersReport) -> None:
     from ..evaluation.layer_figure import build_layer_map
 
     where = f"{report.n_train:,} training and {format_count(report.n_test, 'test image')} of {report.dataset}"
     click.echo(f"\n{click.style(report.encoder, bold=True)} on {where}\n")
     click.echo("\n".join(_map_lines(report, build_layer_map(report))))
     click.echo()
-    headers = ["features", "px", "dim", "GFLOPs", "ms", "left out %", "test %", "behind", "tuned probe %", ""]
-    numbers = _listed(report)
-    rows = [_row(report, number) for number in numbers]
-    print_table(headers, rows, right=range(1, 9))
-    click.echo("\n" + "\n".join(map(wrap_text, describe_layers(report))))
 
 
 def _map_lines(report: LayersReport, grid: LayerMap) -> list[str]:
@@ -244,31 +240,29 @@ def _listed(report: LayersReport) -> list[int]:
     return list(dict.fromkeys(first))
 
 
-def _row(report: LayersReport, number: int) -> list[str]:
-    one, choice = report.variants[number], report.choice
-    what = {choice.chosen: "chosen", choice.cheapest: "cheapest of the tie", report.default: "card"}
-    words = [word for at, word in what.items() if at == number]
-    if number == choice.chosen:
-        words = ["chosen" + (", card" if number == report.default else "")]
-    behind = "" if number == choice.chosen else f"{one.behind.value:+.1f}{'=' if choice.tied[number] else ''}"
-    return [
-        one.name,
-        str(one.px),
-        f"{one.dim:,}",
-        f"{one.gflops:.3g}",
-        f"{1000 * one.seconds:.3g}",
-        _between(one.train_error),
-        _between(one.test_error),
-        behind,
-        "" if one.probe_error is None else _between(one.probe_error),
-        words[0] if words else "",
+def _build_table(report: LayersReport) -> AnswerTable:
+    """A row per variant of :func:`_listed`, and what was found in sentences."""
+    numbers, choice = _listed(report), report.choice
+    some = [report.variants[number] for number in numbers]
+    called = {report.default: "card", choice.cheapest: "cheapest of the tie"}
+    called |= {choice.chosen: "chosen" + ", card" * (choice.chosen == report.default)}
+    behind = [
+        "" if number == choice.chosen else f"{one.behind.value:+.1f}{'=' if choice.tied[number] else ''}"
+        for number, one in zip(numbers, some, strict=True)
     ]
-
-
-def _between(found: Interval) -> str:
-    if found.ci_low is None or found.ci_high is None:
-        return f"{found.value:.1f}"
-    return f"{found.value:.1f} ({found.ci_low:.1f} to {found.ci_high:.1f})"
+    columns = [
+        AnswerColumn("features", [one.name for one in some]),
+        AnswerColumn("px", [one.px for one in some], form=str),
+        AnswerColumn("dim", [one.dim for one in some]),
+        AnswerColumn("GFLOPs", [one.gflops for one in some], form="{:.3g}".format),
+        AnswerColumn("ms", [1000 * one.seconds for one in some], form="{:.3g}".format),
+        AnswerColumn("left out %", [one.train_error for one in some], form=format_interval, has_numbers=True),
+        AnswerColumn("test %", [one.test_error for one in some], form=format_interval, has_numbers=True),
+        AnswerColumn("behind", behind, has_numbers=True),
+        AnswerColumn("tuned probe %", [one.probe_error for one in some], form=format_interval, has_numbers=True),
+        AnswerColumn("", [called.get(number, "") for number in numbers]),
+    ]
+    return AnswerTable(columns=columns, answer=describe_layers(report))
 
 
 def _points(found: Interval) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_column_table, make_table
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import Missing
 from ..errors import format_count, format_range
@@ -158,7 +159,7 @@ def list_command(
             other = f"; also called {fact.other_name}" if fact.other_name else ""
             rows.append([fact.name, fact.kind, f"{fact.meaning}{unit}{other}"])
         rows.append([f"{OTHERS}DATASET", "number", _OF_OTHERS])
-        print_table(["column", "kind", "meaning"], rows)
+        print_table(make_table(["column", "kind", "meaning"], rows))
         return
     if by_family or not (words or get_given_options() or not sys.stdout.isatty()):
         _list_families(words, families, as_json)
@@ -202,13 +203,12 @@ def _print_subjects(
     columns = {name: format_cells(fact, listed, protocols) for name, fact in wanted.items()}
     for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
-        rows = list(zip(*columns.values(), strict=True))
-        if can_fit_table(list(columns), rows):
+        facts = {name: find_fact(name) for name in columns}
+        numbers = {name for name, fact in facts.items() if "number" in fact.kind and not fact.is_of_others}
+        if can_fit_table(table := make_column_table(columns, numbers=numbers)):
             break
-    facts = [find_fact(name) for name in columns]
-    numbers = {place for place, fact in enumerate(facts) if "number" in fact.kind and not fact.is_of_others}
-    print_table(list(columns), rows, right=numbers)
-    return dict(zip(facts, columns.values(), strict=True))
+    print_table(table)
+    return dict(zip(facts.values(), columns.values(), strict=True))
 
 
 def _columns(names: str) -> dict[str, Fact]:
@@ -321,10 +321,11 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
         "architecture": [_words(one.known("architecture.family"), 2) for one in found],
         "commercial use": [_commercial(one.values("commercial_use")) for one in found],
     }
+    numbers = ("encoders", "networks", "measured")
     for name in ("released", "trained by"):  # which a narrow terminal does without
-        if not can_fit_table([*columns], list(zip(*columns.values(), strict=True))):
+        if not can_fit_table(make_column_table(columns)):
             del columns[name]
-    print_table([*columns], list(zip(*columns.values(), strict=True)), right=(1, 2, 3))
+    print_table(make_column_table(columns, numbers=numbers))
     n_networks = sum(len(one.networks) for one in found)
     family = f"{len(found)} famil{'ies' if len(found) != 1 else 'y'}"
     print_notes(
@@ -421,7 +422,7 @@ def compare_command(
     protocols = mark_protocols(known)
     table = {fact: [format_cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
     if differing:
-        print_table(["", *ids], [[fact.name, *table[fact]] for fact in differing])
+        print_table(make_table(["", *ids], [[fact.name, *table[fact]] for fact in differing]))
         click.echo()
     mark = WRONG if any(subject.is_wrong for subject in compared) else ""
     rows = []
@@ -434,7 +435,7 @@ def compare_command(
         rows.append(row)
     first = "risk, in percent" + (f", on {dataset}" if dataset is not None else "")
     headers = [first, *ids, *["difference"] * is_pair]
-    print_table(headers, rows, right=range(1, len(headers)))
+    print_table(make_table(headers, rows, numbers=range(1, len(headers))))
     n_same = len(facts) - len(risks) - len(differing)
     notes = [f"{n_same} facts are the same    {LEGEND}", *list_protocol_notes(protocols), *explain_marks(table)]
     print_notes([*notes, *describe_left_out_encoders(compared), *list_older_parts_notes(known)])
@@ -474,13 +475,17 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
         words = FACTS[one.risk].other_name or one.risk
         rows.append([words, format_points(one.value) + mark, ends, *ranks, format_points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
-    print_table(heads, rows, right=range(1, 7))
+    print_table(make_table(heads, rows, numbers=range(1, 7)))
     click.echo("\n" + wrap_text(found.answer) + "\n")
     rows = []
     for other in found.nearest:
         differing = "; ".join(f"{choice} {its}, {own}" for choice, (its, own) in other.differing.items())
         rows.append([other.encoder, f"{other.n_alike} of {found.n_said}", differing])
-    print_table(["nearest by design", "alike", f"differs in: its choice, that of {found.encoder}"], rows, right=[1])
+    print_table(
+        make_table(
+            ["nearest by design", "alike", f"differs in: its choice, that of {found.encoder}"], rows, numbers=[1]
+        )
+    )
     rows = []
     for effect in found.effects:
         if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
@@ -489,6 +494,8 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
             rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
     if rows:
         click.echo()
-        print_table(["effect of", "on", "points", "95 %", "by which study, and of what"], rows, right=[2, 3])
+        print_table(
+            make_table(["effect of", "on", "points", "95 %", "by which study, and of what"], rows, numbers=[2, 3])
+        )
     silent = dict.fromkeys(one.term for one in found.effects if one.term not in {row[0] for row in rows})
     print_notes([*found.cautions, *[f"the studies do not tell of {'; '.join(silent)}"] * bool(silent)])

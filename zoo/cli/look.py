@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import AnswerColumn, AnswerTable, make_table
 from ..errors import QueryError, UnknownName, format_count
 from .measure_options import (
     DATA_OPTIONS,
@@ -189,14 +190,15 @@ def look_command(
 
 def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
     """A line for what each encoder sees."""
-    rows = []
-    for view in views:
-        grid, share = "", ""
-        if view.patches:
-            grid, share = " x ".join(map(str, view.patches.grid)), f"{100 * view.patches.explained.sum():.0f}"
-        agreement = "" if view.agreement is None else f"{view.agreement:.1f}"
-        rows.append([view.encoder, str(view.px), grid, share, agreement])
-    print_table(["encoder", "px", "patches", "colours %", "neighbour %"], rows, right=[1, 3, 4])
+    patches = [view.patches for view in views]
+    columns = [
+        AnswerColumn("encoder", [view.encoder for view in views]),
+        AnswerColumn("px", [view.px for view in views], form=str),
+        AnswerColumn("patches", [one and " x ".join(map(str, one.grid)) for one in patches]),
+        AnswerColumn("colours %", [one and 100 * float(one.explained.sum()) for one in patches], form="{:.0f}".format),
+        AnswerColumn("neighbour %", [view.agreement for view in views], form="{:.1f}".format),
+    ]
+    print_table(AnswerTable(columns=columns))
     how_to_read = (
         "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
     )
@@ -261,7 +263,7 @@ def _show_similar(
         rows.append([name, pair.test, pair.train, f"{pair.distance:.3g}", "copy" if pair.is_copy else share])
     more = f"{format_count(len(lines), 'pair')}; --json has all of them"
     if rows:
-        print_table(["encoder", "image", "nearest", "distance", "false %"], rows, right=[3, 4])
+        print_table(make_table(["encoder", "image", "nearest", "distance", "false %"], rows, numbers=[3, 4]))
     else:
         more = "No near duplicates and no copies"
     how_to_read = "distance: 1 - cosine of the features; false: estimated share of false pairs up to this one"

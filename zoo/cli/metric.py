@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, find_feature_metric
@@ -165,7 +166,7 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
             [one.name, one.title, one.kind, one.needs, one.unit, BETTER[one.higher_is_better], one.source]
             for one in ordered
         ]
-        print_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows)
+        print_table(make_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows))
         return
     if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
@@ -206,7 +207,7 @@ def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
     if not any(row[-1] for row in rows):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     if rows:
-        print_table(headers, rows, right=[1, 4, 5, 6, 7])
+        print_table(make_table(headers, rows, numbers=[1, 4, 5, 6, 7]))
     reasons: dict[str, list[str]] = {}
     for one in records:
         if one["value"] is None:

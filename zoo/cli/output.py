@@ -18,6 +18,7 @@ from unicodedata import east_asian_width
 
 import click
 
+from ..cards.answers import AnswerTable
 from ..cards.schema import Missing
 from ..errors import escape_unprintable
 from ..errors import format_list as format_list
@@ -43,12 +44,12 @@ def escape_text(text: object) -> str:
     return _OURS.join(map(escape_unprintable, shown.split(_OURS)))
 
 
-def _escape_row(row: Sequence[str]) -> list[str]:
-    """Cells as :func:`escape_text` has them, in one line each; most rows are as they are."""
-    joined = "".join(row)
+def _escape_cells(cells: Sequence[str]) -> list[str]:
+    """Cells as :func:`escape_text` has them, in one line each; most need nothing."""
+    joined = "".join(cells)
     if joined.isascii() and joined.isprintable():
-        return list(row)
-    return [escape_text(cell).replace("\n", "\\n") for cell in row]
+        return list(cells)
+    return [escape_text(cell).replace("\n", "\\n") for cell in cells]
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -136,41 +137,51 @@ _NARROWEST = 14  # characters that a column of text keeps, or the table becomes 
 _NARROWEST_FIRST = 30
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
-    """Prints a table; columns at the positions in ``right`` are aligned to the right and never wrapped.
+def print_table(table: AnswerTable) -> None:
+    """Prints a table; columns of numbers are aligned to the right and never wrapped.
 
     A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
     each row becomes a block of lines.
     """
-    headers, *rows = map(_escape_row, (headers, *rows))
-    widths = _widths(headers, rows)
-    if sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width():
+    right, columns, width = table.numbers, _escaped(table), get_terminal_width()
+    widths = _widths(columns)
+    if sum(widths) + 2 * (len(widths) - 1) <= width:
         padded = [
-            _padded(cells, wide, position in right)
-            for position, (cells, wide) in enumerate(zip(zip(headers, *rows, strict=True), widths, strict=True))
+            _padded(cells, wide, place in right)
+            for place, (cells, wide) in enumerate(zip(columns, widths, strict=True))
         ]
         lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
         echo("\n".join([style_text(lines[0], bold=True), *lines[1:]]))
         return
-    headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
-    widths = _widths(headers, rows)
-    leasts = [
-        wide if position in right or not position else min(wide, _NARROWEST) for position, wide in enumerate(widths)
-    ]
-    if (
-        sum(leasts) + len(leasts) - 1 > get_terminal_width()
-    ):  # only then are names in the first column broken, which people copy
+    columns = [[_broken(one[0]) if place in right else one[0], *one[1:]] for place, one in enumerate(columns)]
+    widths = _widths(columns)
+    leasts = [wide if place in right or not place else min(wide, _NARROWEST) for place, wide in enumerate(widths)]
+    if sum(leasts) + len(leasts) - 1 > width:  # only then are names in the first column broken, which people copy
         leasts[0] = min(leasts[0], _NARROWEST_FIRST)
-    if sum(leasts) + len(leasts) - 1 > get_terminal_width():
+    headers, *rows = zip(*columns, strict=True)
+    if sum(leasts) + len(leasts) - 1 > width:
         for row in rows:
             echo(style_text(row[0], bold=True))
             for header, cell in zip(headers[1:], row[1:], strict=True):
                 echo("\n".join(format_entry(header.replace("\n", ""), cell)))
         return
-    while sum(widths) + len(widths) - 1 > get_terminal_width():  # the widest column that may still shrink does
-        free = [position for position, least in enumerate(leasts) if widths[position] > least]
+    while sum(widths) + len(widths) - 1 > width:  # the widest column that may still shrink does
+        free = [place for place, least in enumerate(leasts) if widths[place] > least]
         widths[max(free, key=widths.__getitem__)] -= 1
     _print_wrapped(headers, rows, widths, right)
+
+
+def print_answer(*tables: AnswerTable, notes: Iterable[str] = (), more: Iterable[str] = ()) -> None:
+    """Prints tables, each below its title and above its sentences; then notes, as :func:`print_notes` does."""
+    for place, table in enumerate(tables):
+        if table.title:
+            title = table.title if place else style_text(table.title, bold=True)
+            echo(f"\n{title}{escape_text(table.about)}" + "\n" * bool(len(table) or table.answer))
+        if len(table):
+            print_table(table)
+        if table.answer:
+            echo("\n" * bool(len(table)) + "\n".join(map(wrap_text, table.answer)))
+    print_notes([*(note for table in tables for note in table.notes), *notes], more)
 
 
 def _print_wrapped(
@@ -193,18 +204,20 @@ def _print_wrapped(
     _echo(file.getvalue(), nl=False)
 
 
-def can_fit_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+def can_fit_table(table: AnswerTable) -> bool:
     """Whether :func:`print_table` breaks no cell and no header."""
-    headers, *rows = map(_escape_row, (headers, *rows))
-    widths = _widths(headers, rows)
+    widths = _widths(_escaped(table))
     return sum(widths) + 2 * (len(widths) - 1) <= get_terminal_width()
 
 
-def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    columns = zip(*rows, strict=True) if rows else [()] * len(headers)
+def _escaped(table: AnswerTable) -> list[list[str]]:
+    """The columns of a table, each with its heading first."""
+    return [_escape_cells([one.heading or "", *one.cells]) for one in table.shown]
+
+
+def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
     return [
-        max(map(len if _is_plain(cells) else count_cells, [*header.split("\n"), *cells]))
-        for header, cells in zip(headers, columns, strict=True)
+        max(map(len if _is_plain(cells) else count_cells, [*header.split("\n"), *cells])) for header, *cells in columns
     ]
 
 

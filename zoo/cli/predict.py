@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.answers import make_table
 from ..errors import DataError, QueryError, StoreError, UnknownName, format_count
 from ..files import escape_csv_cell, replace_file
 from .evaluation_output import print_classification, print_regression, print_tagging
@@ -157,15 +158,19 @@ def predict_command(
         return
     if is_number:
         if out is None:
-            print_table(["path", probe.classes[0]], [[name, text] for name, text, _ in _each(parts)], right=[1])
+            print_table(
+                make_table(["path", probe.classes[0]], [[name, text] for name, text, _ in _each(parts)], numbers=[1])
+            )
         written = f"{sum(counts.values()):,} numbers{'' if out is None else f' written to {out}'}"
     elif out is None:
         table = [[name, predicted or "(none)", f"{100 * max(shares):.1f}"] for name, predicted, shares in _each(parts)]
-        print_table(["path", "predicted", "percent"], table, right=[2])
+        print_table(make_table(["path", "predicted", "percent"], table, numbers=[2]))
         written = "percent: the largest probability; --out FILE.csv has all of them"
     else:
         most = counts.most_common(_MOST_COUNTED)
-        print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
+        print_table(
+            make_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], numbers=[1])
+        )
         written = f"{sum(counts.values()):,} predictions written to {out}"
     if metrics is not None:
         kinds: dict[str, Any] = {"tags": print_tagging, "numbers": print_regression}
@@ -198,7 +203,7 @@ def _write_page(
         mistakes_page.build_prediction_sections(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),
-        tables=[("Images by predicted class", ["predicted", "images"], many)],
+        tables=[make_table(["predicted", "images"], many, numbers=[1], title="Images by predicted class")],
         notes=_warnings(asked),
         facts=f"Probe trained on {probe.about.get('dataset', 'other images')}.",
     )

@@ -10,12 +10,13 @@ import click
 
 from ..analysis.label_budget import LEVEL, MOST_LABELS, N_CLASSES, ImageNetBudget, check_n_labels, translate_to_imagenet
 from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, estimate_agreement, pair_with_measured
-from ..cards.schema import EncoderCard, Missing
+from ..cards.answers import AnswerColumn, AnswerTable
 from ..choosing.constraints import Constraints
 from ..choosing.expectations import ExpectedError, find_best_measured, translate_label_number
 from ..choosing.ranking import (
     FEWEST_MEASURED,
     SETTING_OF,
+    TIED,
     MeasuredError,
     RankedEncoder,
     Ranking,
@@ -24,6 +25,7 @@ from ..choosing.ranking import (
     describe_wider_gaps,
     find_usual_prediction,
     has_no_information,
+    list_card_columns,
     list_interval_sources,
     predict_errors,
     rank_encoders,
@@ -32,7 +34,7 @@ from ..choosing.ranking import (
 )
 from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
-from ..results.facts import DOUBTFUL, REPORTED, format_points, format_short_number
+from ..results.facts import DOUBTFUL, REPORTED, format_points
 from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET
 from ..results.wording import describe_protocol_details
@@ -42,9 +44,8 @@ from .constraint_options import (
     build_constraints,
     build_cost_record,
     format_constraint_options,
-    format_cost_cells,
     format_cost_note,
-    list_cost_headers,
+    list_cost_columns,
     needs_costs,
 )
 from .facts import WRONG, build_errata_records, list_distrust_notes
@@ -200,8 +201,6 @@ def _next(names: Sequence[str], constraints: Constraints) -> str:
 
 # --- by expected errors ----------------------------------------------------------------------------------------------
 
-_TIED = "="
-
 
 def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
@@ -258,18 +257,11 @@ def _print_expected(
 ) -> None:
     shows_costs = needs_costs(constraints)
     click.echo(click.style(wrap_text(found.title), bold=True) + "\n")
-    headers = ["rank", "encoder", "error", "interval", "rests on"]
-    headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
-    rows = []
-    for one in shown:
-        low, high = one.number.interval
-        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, format_points(one.number.error)]
-        row += [f"{format_points(low)}-{format_points(high)}", one.number.basis]
-        row += format_cost_cells(one.card, constraints) if shows_costs else []
-        rows.append([*row, *_facts(one.card)])
-    print_table(headers, rows, right=[0, 2, 3, *range(5, len(headers) - 1)])
+    *columns, parameters, dim, licence = found.build_tables()[0].take(len(shown)).columns
+    costs = list_cost_columns([one.card for one in shown], constraints)
+    print_table(AnswerTable(columns=[*columns, *costs, parameters, dim, licence]))
     n_ties = found.n_ties
-    ties = f"{_TIED}  {n_ties} encoders are statistically tied with the first" if n_ties > 1 else ""
+    ties = f"{TIED}  {n_ties} encoders are statistically tied with the first" if n_ties > 1 else ""
     notes = [ties] * bool(ties)
     notes.append(f"{len(shown)} of {format_count(len(found.ranked), 'encoder')}{_left_out(found.left_out)}")
     notes += [*found.cautions, *_list_unranked(found, shown)]
@@ -305,17 +297,20 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
     title = f"Error of a linear probe with {format_count(n_labels, 'label')} of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrap_text(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.number.predicted.basis} - {n_labels})
-    headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
-    headers += [*(list_cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
-    rows = []
-    for one in shown:
-        card, number, predicted = one.card, one.number, one.number.predicted
-        known = [format_points(number.curve[n]) if n in predicted.basis else "" for n in basis]
-        name = card.id + (f" {WRONG}" if number.errata else "")
-        row = [number.rank_text, name, format_points(number.error), number.interval_text, number.best_text, *known]
-        row += format_cost_cells(card, constraints) if shows_costs else []
-        rows.append([*row, *_facts(card)])
-    print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
+    cards, numbers = [one.card for one in shown], [one.number for one in shown]
+    names = [one.card.id + (f" {WRONG}" if one.number.errata else "") for one in shown]
+    columns = [
+        AnswerColumn("rank", [one.rank_text for one in numbers], has_numbers=True),
+        AnswerColumn("encoder", names),
+        AnswerColumn(f"{n_labels:,}", [one.error for one in numbers], form=format_points),
+        AnswerColumn("interval", [one.interval_text for one in numbers], has_numbers=True),
+        AnswerColumn("best", [one.best_text for one in numbers], has_numbers=True),
+    ]
+    for n in basis:
+        known = [one.curve[n] if n in one.predicted.basis else None for one in numbers]
+        columns.append(AnswerColumn(SETTING_OF[n], known, form=format_points))
+    columns += [*list_cost_columns(cards, constraints), *list_card_columns(cards)]
+    print_table(AnswerTable(columns=columns))
     sure, ties = describe_certainty(answer), describe_ties(ranked)
     doubtful = [one.card.id for one in shown if one.number.errata]
     errata = [line for one in shown for line in list_distrust_notes(one.card.id, one.number.errata)]
@@ -327,12 +322,6 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
     notes.append(f"{len(shown)} of {format_count(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
     more = [format_cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
     print_notes(notes, more=[*more, *describe_wider_gaps(shown, usual.basis), *errata])
-
-
-def _facts(card: EncoderCard) -> list[str]:
-    licence = card.licence.weights
-    dim = str(card.representation.dim)
-    return [format_short_number(card.architecture.n_parameters), dim, "?" if isinstance(licence, Missing) else licence]
 
 
 def _left_out(left_out: Mapping[str, list[str]]) -> str:
@@ -426,19 +415,18 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
         title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not measured here."
         click.echo(click.style(wrap_text(title), bold=True) + "\n")
         error = "error here" if n_labels is None else f"error, {n_labels:,}"
-        rows = [
-            [
-                str(one.rank),
-                one.card.id,
-                one.number.printed + (DOUBTFUL if one.number.doubt else REPORTED),
-                format_points(measured[one.card.id]) if one.card.id in measured else "?",
-                *_facts(one.card),
-                describe_protocol_details(one.number),
-            ]
-            for one in ranked[:top]
+        few = ranked[:top]
+        printed = [one.number.printed + (DOUBTFUL if one.number.doubt else REPORTED) for one in few]
+        errors = [format_points(measured[one.card.id]) if one.card.id in measured else "?" for one in few]
+        columns = [
+            AnswerColumn("rank", [one.rank for one in few]),
+            AnswerColumn("encoder", [one.card.id for one in few]),
+            AnswerColumn(PROTOCOLS[by].short, printed, has_numbers=True),
+            AnswerColumn(error, errors, has_numbers=True),
+            *list_card_columns(one.card for one in few),
+            AnswerColumn("how", [describe_protocol_details(one.number) for one in few]),
         ]
-        headers = ["rank", "encoder", PROTOCOLS[by].short, error, "parameters", "dim", "licence", "how"]
-        print_table(headers, rows, right=(0, 2, 3, 4, 5))
+        print_table(AnswerTable(columns=columns))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
         marks = f"{REPORTED}  reported    ?  not measured here    zoo show NAME says who measured, and where"
         doubts = [f"{DOUBTFUL}  {one.card.id}: {one.number.doubt}" for one in ranked[:top] if one.number.doubt]

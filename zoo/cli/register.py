@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
 from ..errors import CardError, MissingExtra, QueryError, ZooError, format_count
 from .facts import select_cards
@@ -300,7 +301,7 @@ def _print(one: dict[str, Any]) -> None:
             forms = {"absolute": ".2g", "relative": ".1e", "cosine": ".7f"}
             numbers = [math.inf if image[name] is None else image[name] for name in forms]
             rows.append([f"  {image['image']}", *map(format, numbers, forms.values())])
-        print_table(["  image", "largest difference", "relative", "cosine"], rows, right=[1, 2, 3])
+        print_table(make_table(["  image", "largest difference", "relative", "cosine"], rows, numbers=[1, 2, 3]))
     for change in one["changes"]:
         click.echo("\n".join(format_entry(f"{change['what']} changed", f"{change['then']} -> {change['now']}")))
     if day and not one["changes"] and state != "same":

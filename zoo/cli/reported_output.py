@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_column_table, make_table
 from ..errors import UnknownName, format_count
 from ..results import evidence
 from ..results.facts import DOUBTFUL, format_points
@@ -107,14 +108,12 @@ def print_on_dataset(numbers: Sequence[ReportedNumber], limit: int | None) -> No
             "features": [one.features for one in block],
             "by": [describe_measurer(one) for one in block],
         }
-        same = [f"{name}: {columns.pop(name)[0]}" for name in ("setting", "by") if len({*columns[name]}) == 1]
-        same = [text for text in same if not text.endswith(": ")]
         columns = {name: texts for name, texts in columns.items() if any(texts)}
+        table, same = make_column_table(columns, numbers=("value", "sd or interval")).set_apart(("setting", "by"))
         better = "higher" if METRICS[metric].higher_is_better else "lower"
         head = f"{PROTOCOLS[protocol].short}, {evidence.get_origin_title(origin)}: {_words(metric)}, {block[0].unit}"
-        click.echo("\n" + wrap_text("; ".join([f"{head}, {better} is better", *same])))
-        right = [place for place, name in enumerate(columns) if name in ("value", "sd or interval")]
-        print_table(list(columns), list(zip(*columns.values(), strict=True)), right=right)
+        click.echo("\n" + wrap_text("; ".join([f"{head}, {better} is better", *map(": ".join, same.items())])))
+        print_table(table)
     encoders, n = {one.encoder for one in shown}, len({one.encoder for one in numbers})
     count = f"{len(encoders)} of " * (len(encoders) < n) + format_count(n, "encoder")
     notes = [f"{count} measured by others; a table a protocol, which do not compare with each other"]
@@ -172,7 +171,7 @@ def print_shared(rows: Sequence[Mapping[str, Any]], encoders: Sequence[str]) -> 
         table.append([row["dataset"], how, *cells])
     click.echo()
     heads = ["measured by others", "how", *encoders, *["difference"] * (len(encoders) == 2)]
-    print_table(heads, table, right=range(2, len(heads)))
+    print_table(make_table(heads, table, numbers=range(2, len(heads))))
     used = [one for row in shown for one in row["numbers"].values()]
     pooled = dict.fromkeys(f"{one.encoder} ({one.features})" for one in used if one.features)
     notes = ["measured by others: percent, higher is better"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_column_table, make_table
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import Missing
 from ..cards.search import is_glob
@@ -276,7 +277,7 @@ def _print_reported(
         )
         value = one.printed + (DOUBTFUL if one.doubt else REPORTED)
         table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, describe_number_origin(one)])
-    print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, right=[4])
+    print_table(make_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, numbers=[4]))
     counts = f"{format_count(len(numbers), 'number')} of {format_count(len(encoders), 'encoder')}"
     notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
     print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason beside it"] * any(one.doubt for one in numbers))
@@ -458,9 +459,9 @@ class _PivotTable:
         for columns in (self.columns, errors):
             heads = self.headers(columns)
             table = self.cells(columns, lambda mean: "?" if mean is None else format_quantity(mean.value, mean))
-            if can_fit_table(heads, table):
+            if can_fit_table(make_table(heads, table)):
                 break
-        print_table(heads, table, right=range(1, len(columns) + 1))
+        print_table(make_table(heads, table, numbers=range(1, len(columns) + 1)))
         return [name for name in self.headers(self.columns) if name not in heads]
 
 
@@ -487,10 +488,9 @@ def _print_long(means: Sequence[SeedMean]) -> str:
         "protocol": [mean.protocol for mean in means],
         "source": [mean.source for mean in means],
     }
-    said = ("metric", "images", "seeds", "protocol", "source")
-    same = {name: columns.pop(name)[0] for name in said if len({*columns[name]}) == 1}
-    numbers = [place for place, name in enumerate(columns) if name in ("images", "value", "interval", "seeds")]
-    print_table(list(columns), list(zip(*columns.values(), strict=True)), right=numbers)
+    table = make_column_table(columns, numbers=("images", "value", "interval", "seeds"))
+    table, same = table.set_apart(("metric", "images", "seeds", "protocol", "source"))
+    print_table(table)
     return "".join(f"; {name}: {value}" for name, value in same.items() if value)
 
 
@@ -527,7 +527,7 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
         errors = [text if text == "?" else text + by for text in errors]
         components = [text if text == "?" else text + parts_by for text in components]
         rows.append([summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *components])
-    print_table(headers, rows, right=range(1, len(headers)))
+    print_table(make_table(headers, rows, numbers=range(1, len(headers))))
     marks = {
         ASSUMED: f"{ASSUMED}  assumed, not measured",
         _MERGED: f"{_MERGED}  approximation and usability together: not separable without a supervised twin",

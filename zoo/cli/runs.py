@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..cards.answers import make_table
 from ..errors import QueryError, format_count, format_range
 from ..execution.journal import CLOCKS_DIFFER_S, JournalWriter, RunRecord, find_run_record, list_run_records
 from ..files import get_cache_folder, parse_local_folder
@@ -66,7 +67,7 @@ def list_runs(place: str | None, as_json: bool) -> None:
         counts += [items["failed"], items["retried"], one["n_images"]]
         shown = [count if isinstance(count, str) else f"{count:,}" for count in counts]
         rows.append([one["run"], one["verb"], one["state"], *shown, format_size(one["n_bytes"]), one["started"]])
-    print_table(headers, rows, right=[3, 4, 5, 6, 7, 8, 9])
+    print_table(make_table(headers, rows, numbers=[3, 4, 5, 6, 7, 8, 9]))
     if any(seen.state not in ("done", "running") for seen in found):
         print_notes([f"what failed or is missing: zoo runs why {at.shown} RUN; to go on: zoo runs resume"])
 
@@ -230,7 +231,7 @@ class _RunStatus:
                 for one in self.missing[:_FIRST]
             ]
             click.echo()
-            print_table(["not complete", "part", "shards missing"], rows, right=[2])
+            print_table(make_table(["not complete", "part", "shards missing"], rows, numbers=[2]))
         for name, heading in _HEADINGS.items():
             if facts[name]:
                 click.echo(f"\n{heading}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ..cards.answers import make_table
 from ..errors import format_count
 from .options import dry_run_option
 from .output import NothingFound, add_json_option, format_list, print_json, print_notes, print_table
@@ -71,7 +72,7 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
         counts = {would: done.n_new, "recorded already": done.n_known, "the same again": done.n_again}
         counts |= {"contradict others": len(done.contradictions), "wrong, or without provenance": len(done.wrong)}
         rows = [[name, f"{count:,}"] for name, count in counts.items() if count or name == would]
-        print_table(["rows", ""], rows, right=[1])
+        print_table(make_table(["rows", ""], rows, numbers=[1]))
         _print_wrong([*map(str, done.contradictions), *(one.sentence for one in done.wrong)])
         notes = [f"{format_count(len(done.files), 'file')} read; rows {'would be ' * dry_run}in {done.folder}"]
         notes += [f"cards came along: {', '.join(done.cards)}"] * bool(done.cards)

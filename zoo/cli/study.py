@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue
 from ..errors import QueryError
 from .options import complete_encoder_names, make_seed_option, study_names
@@ -75,7 +76,7 @@ def study_command(
             records = [{name: getattr(one, name) for name in ("name", "question", "introduction")} for one in known]
             print_json({"studies": records})
             return
-        print_table(["study", "question"], [[study.name, study.question] for study in known])
+        print_table(make_table(["study", "question"], [[study.name, study.question] for study in known]))
         print_notes(["run one with: zoo study NAME, all of them with: zoo study all --out report"])
         return
     chosen = _chosen(names)
@@ -135,7 +136,7 @@ def _print_run(run: StudyRun) -> None:
         _print_claims(run.findings.claims)
     elif run.findings.estimates:  # a question of the user's own, of which no paper has said anything
         rows = [estimate_cells(record) for record in list_estimates(run.findings.estimates)]
-        print_table(ESTIMATE_HEADERS, rows)
+        print_table(make_table(ESTIMATE_HEADERS, rows))
     lines = [
         describe_rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
         for rows in run.findings.rows
@@ -154,14 +155,16 @@ def _print_claims(claims: Sequence[Claim]) -> None:
     ]
     headers = ["claim", "source", "paper", "ours", "verdict"]
     if sys.stdout.isatty():  # a terminal is too narrow for the reasons, which stand below
-        print_table(headers, rows)
+        print_table(make_table(headers, rows))
         for claim in claims:
             if claim.reason:
                 click.echo(
                     wrap_indented(f"{format_verdict(claim.verdict, claim.rests_on)}: {claim.claim}: {claim.reason}")
                 )
     else:
-        print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
+        print_table(
+            make_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
+        )
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
@@ -174,7 +177,7 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
             [study["name"], *map(str, study["verdicts"].values()), str(len(study["claims"]))]
             for study in document["studies"]
         ]
-        print_table(headers, rows, right=range(1, len(headers)))
+        print_table(make_table(headers, rows, numbers=range(1, len(headers))))
         click.echo()
     click.echo(wrap_text(summarise_report(document)))
     if with_mine and not table.mine:

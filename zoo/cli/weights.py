@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import click
 
+from ..cards.answers import make_table
 from ..cards.catalogue import load_catalogue, read_card_files
 from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing
@@ -119,7 +120,7 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
             seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
             place = "" if one.place is None or has_failed else format_place_name(one.place)
             rows.append([one.card.id, one.state, amount, seconds, place, format_licence(one.card)])
-        print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
+        print_table(make_table(["encoder", "weights", "size", "time", "from", "licence"], rows, numbers=[2, 3]))
         print_notes([_summary(outcomes), *list_licence_notes(one.card for one in outcomes)])
     require_all(outcomes)
 
@@ -281,7 +282,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
             if outcome.record is not None:
                 state = "copied" if n else "there"
             rows.append([outcome.card.id, state, format_size(n_bytes) if n_bytes else "", format_licence(outcome.card)])
-        print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
+        print_table(make_table(["encoder", "mirror", "size", "licence"], rows, numbers=[2]))
         named = shlex.quote(str(parse_local_folder(destination) or destination))
         click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={named}")
         bound = "the licences bind anyone who passes these weights on"

@@ -112,17 +112,6 @@ class Interval:
         return Interval(value=value or min(points, most), ci_low=low, ci_high=high)
 
 
-def make_interval_columns(found: Interval | None, name: str, unit: str) -> dict[str, float | None]:
-    """A value and the ends of its interval as columns of a table, with their unit.
-
-    >>> make_interval_columns(Interval(value=4.0, ci_low=3.0, ci_high=5.0), "error", "percent")
-    {'error_percent': 4.0, 'ci_low_percent': 3.0, 'ci_high_percent': 5.0}
-    """
-    names = (f"{name}_{unit}", f"ci_low_{unit}", f"ci_high_{unit}")
-    values = (None,) * 3 if found is None else (found.value, found.ci_low, found.ci_high)
-    return dict(zip(names, values, strict=True))
-
-
 def compute_interval(value: float, draws: Floats) -> Interval:
     """The percentile interval of a value from its bootstrap draws, widened to hold the value itself.
 

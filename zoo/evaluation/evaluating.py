@@ -15,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks, make_interval_columns
 from ..cards.catalogue import load_catalogue
-from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import CopyCounts, SharedGroups, count_copies, count_shared_groups
@@ -31,7 +31,7 @@ from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS
-from .bootstrap import N_DRAWS, Interval, make_interval_columns
+from .bootstrap import N_DRAWS, Interval
 from .measuring import (
     N_SEEDS,
     PUBLISHED_SETTINGS,
@@ -94,7 +94,7 @@ class ProbeProtocols:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evaluation(NotebookTable):
+class Evaluation(ShownInNotebooks):
     """The measurements of one encoder; in a notebook a table of errors, and of their components if there are any."""
 
     train: Features
@@ -110,25 +110,32 @@ class Evaluation(NotebookTable):
     groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
 
-    def _records(self) -> Iterator[Record]:
-        by_neighbours = [("nearest neighbours", self.neighbours)] if self.neighbours else []
-        for probe, one in [*(("linear", one) for one in self.settings), *by_neighbours]:
-            yield {
-                "encoder": self.train.origin.encoder,
-                "dataset": self.train.origin.dataset,
-                "probe": probe,
-                "labels": one.setting.name,
-                "n_train": one.runs[0].n_train,
-                **make_interval_columns(one.error, "error", "percent"),
-                "n_seeds": len(one.runs),
-            }
-
-    def _caption(self) -> str:
-        origin = self.train.origin
-        return f"{origin.encoder} on {origin.dataset}: errors on {format_count(len(self.test.y), 'test image')}"
-
-    def _repr_html_(self) -> str:
-        return NotebookTable._repr_html_(self) + ("" if self.risk is None else self.risk._repr_html_())
+    def build_tables(self, predicted: Mapping[str, Any] | None = None) -> list[AnswerTable]:
+        """Errors by number of labels, and components; ``predicted`` are the label law's errors by setting."""
+        neighbours, origin = [self.neighbours] if self.neighbours else [], self.train.origin
+        results, n = [*self.settings, *neighbours], len(self.settings) + len(neighbours)
+        called = [one.setting.name for one in self.settings]
+        called += [f"full, {one.runs[0].report['k']} nearest neighbours" for one in neighbours]
+        columns = [
+            AnswerColumn(None, [origin.encoder] * n, key="encoder"),
+            AnswerColumn(None, [origin.dataset] * n, key="dataset"),
+            AnswerColumn(None, ["linear"] * len(self.settings) + ["nearest neighbours"] * len(neighbours), key="probe"),
+            AnswerColumn(None, [one.setting.name for one in results], key="labels"),
+            AnswerColumn("labels", called),
+            AnswerColumn("number", [one.runs[0].n_train for one in results], key="n_train"),
+            *make_interval_columns(one.error for one in results),
+            AnswerColumn("seeds", [len(one.runs) for one in results], key="n_seeds"),
+        ]
+        if predicted:
+            laws = [predicted.get(name) for name in called]
+            columns += make_interval_columns(laws, "law predicts", key="")
+        title = f"{origin.encoder} on {origin.dataset}"
+        about = f": {len(self.train.y):,} training and {format_count(len(self.test.y), 'test image')}, "
+        about += (
+            f"{format_count(len(self.train.classes), 'class', 'classes')}, {format_count(self.train.dim, 'dimension')}"
+        )
+        parts = [] if self.risk is None else self.risk.build_tables(has_sum=False)
+        return [AnswerTable(title=title, about=about, columns=columns), *parts]
 
 
 def evaluate(

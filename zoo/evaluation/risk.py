@@ -44,13 +44,13 @@ Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks, format_ends, make_interval_columns
 from ..cards.catalogue import load_catalogue
-from ..cards.notebooks import NotebookTable, Record
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from ..datasets.images import compute_digest
 from ..errors import DataError, QueryError
@@ -67,7 +67,6 @@ from .bootstrap import (
     compute_drawn_interval,
     compute_interval,
     make_constant_draws,
-    make_interval_columns,
     resample_errors,
 )
 from .measuring import (
@@ -183,7 +182,7 @@ class RefitUncertainty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RiskReport(NotebookTable):
+class RiskReport(ShownInNotebooks):
     """The parts of an encoder's full-shot error, with their uncertainty and the risks that they were computed from."""
 
     encoder: str
@@ -207,20 +206,30 @@ class RiskReport(NotebookTable):
         """True if the probes behind R_AS differ by more than their images explain."""
         return self.disagreement is not None and self.disagreement < LEVEL
 
-    def _records(self) -> Iterator[Record]:
-        for part, found in self.intervals.items():
-            of = {
-                "encoder": self.encoder,
-                "dataset": self.dataset,
-                "part": part.replace("full_shot", "full-shot").replace("_", " "),
-            }
-            yield of | make_interval_columns(found, "error", "points")
-
-    def _caption(self) -> str:
-        return f"{self.encoder} on {self.dataset}: components of the error with all labels, percentage points"
-
-    def _notes(self) -> Sequence[str]:
-        return [self.warning or self.assumption]
+    def build_tables(self, *, has_sum: bool = True) -> list[AnswerTable]:
+        """The parts and their sum; with ``has_sum`` also that of approximation and usability where each is known."""
+        parts = [*self.intervals]
+        if not has_sum and "approximation" in parts:
+            parts.remove("approximation_plus_usability")
+        n, refit = len(parts), self.refit
+        ends = [] if refit is None else [refit.intervals[part] for part in parts]
+        columns = [
+            AnswerColumn(None, [self.encoder] * n, key="encoder"),
+            AnswerColumn(None, [self.dataset] * n, key="dataset"),
+            AnswerColumn(
+                "part",
+                [part.replace("full_shot", "full-shot").replace("_", " ") for part in parts],
+                form=lambda name: name.replace(" plus ", " + "),
+                key="part",
+            ),
+            *make_interval_columns(
+                (self.intervals[part] for part in parts), "points", key="error_points", between="given these probes"
+            ),
+            *[AnswerColumn("with refits", [format_ends(one.ci_low, one.ci_high) for one in ends], has_numbers=True)]
+            * bool(ends),
+        ]
+        title = f"Components of the full-shot error of {self.encoder}, in percentage points"
+        return [AnswerTable(title=title, columns=columns, notes=[self.warning or self.assumption])]
 
     def _axis(self) -> str:
         return "percentage points of error (lower is better)"

@@ -11,7 +11,9 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..cards.answers import AnswerTable, render_html_table
 from ..errors import ZooError, format_count
+from ..optional import require_extra
 from ..version import __version__
 from .mistakes import (
     Judged,
@@ -182,13 +184,17 @@ def render_mistakes_page(
     answer: Sequence[str],
     sections: Any,
     *,
-    tables: Sequence[Any] = (),
+    tables: Sequence[AnswerTable] = (),
     notes: Iterable[str] = (),
     facts: str = "",
 ) -> str:
-    """A page of mistakes as text; a table is a title, headers and rows of texts."""
+    """A page of mistakes as text."""
+    with require_extra("study", needed_for="A page"):
+        from markupsafe import Markup
+    shown = [(one.title, Markup(render_html_table(one, kind="tight"))) for one in tables]
+    notes = [*notes, *(note for one in tables for note in one.notes)]
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
     return render_template(
         "looking/judged.html.jinja",
-        title=title, answer=answer, tables=tables, sections=sections, notes=[*notes], made_by=made_by,
+        title=title, answer=answer, tables=shown, sections=sections, notes=notes, made_by=made_by,
     )  # fmt: skip

@@ -7,17 +7,17 @@ One copy has the shipped rows and one the user's, by encoder, so that a row of t
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks, format_value
 from ..cards.catalogue import RULES, load_catalogue
 from ..cards.content_cache import CachedContent, Stamp, load_cached_content, read_stamp
-from ..cards.notebooks import NotebookTable, Record
-from ..errors import UnknownName, warn
+from ..errors import UnknownName, format_count, warn
 from ..files import get_content_folder, list_content_names, make_cached_lookup, use_shipped_only
 from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
 
@@ -44,15 +44,33 @@ class Measurement:
     date: str
 
 
-class Measurements(NotebookTable, list[Measurement]):
+class Measurements(ShownInNotebooks, list[Measurement]):
     """Rows of results as a list that shows itself in notebooks, as ``.df`` and by ``.plot()``."""
 
-    def _records(self) -> Iterator[Record]:
-        return map(asdict, self)
+    def build_tables(self) -> list[AnswerTable]:
+        """One table of all rows; percent and points have one decimal, other units three digits."""
 
-    def _caption(self) -> str:
+        def form(row: Measurement, value: float | None) -> str:
+            if value is None:
+                return ""
+            return f"{value:,.1f}" if row.unit in ("percent", "percentage points") else format_value(value)
+
+        columns = []
+        for name in (one.name for one in fields(Measurement)):
+            values = [getattr(row, name) for row in self]
+            is_form = name in ("value", "ci_low", "ci_high")
+            heading = "training images" if name == "n_train" else name.replace("_", " ")
+            columns.append(AnswerColumn(None if is_form else heading, values, key=name))
+            if name == "value":
+                columns.append(AnswerColumn("value", [form(row, row.value) for row in self], has_numbers=True))
+            if name == "ci_high":
+                ends = [
+                    "" if row.ci_low is None else f"{form(row, row.ci_low)} to {form(row, row.ci_high)}" for row in self
+                ]
+                columns.append(AnswerColumn("interval", ends, has_numbers=True))
         n_encoders = len({row.encoder for row in self})
-        return f"{len(self):,} measurements of {n_encoders:,} encoder{'s' * (n_encoders != 1)}"
+        title = f"{format_count(len(self), 'measurement')} of {format_count(n_encoders, 'encoder')}"
+        return [AnswerTable(title=title, columns=columns)]
 
     def _axis(self) -> str:
         from .vocabulary import METRICS

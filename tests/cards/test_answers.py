@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 
 import zoo
 from tests.planted_features import features
-from zoo.cards.notebooks import render_html_table
+from zoo.cards.answers import AnswerColumn, AnswerTable, make_interval_columns, render_html_answer
 from zoo.errors import QueryError
 from zoo.evaluation import Request, evaluate
+from zoo.evaluation.bootstrap import Interval
 from zoo.evaluation.evaluating import Evaluation
 from zoo.results import Measurements, measurements
 
@@ -43,14 +44,17 @@ def evaluation() -> Evaluation:
 
 
 def test_a_table_has_one_column_for_an_interval_and_escapes_everything() -> None:
-    rows = [
-        {EVIL: EVIL, "n_train": 1234, "error_percent": 24.61, "ci_low_percent": 3.0, "ci_high_percent": 30.0},
-        {EVIL: "b", "n_train": None, "error_percent": None, "ci_low_percent": None, "ci_high_percent": None},
+    columns = [
+        AnswerColumn(EVIL, [EVIL, "b"]),
+        AnswerColumn("training images", [1234, None], key="n_train"),
+        *make_interval_columns([Interval(value=24.61, ci_low=3.0, ci_high=30.0), None]),
     ]
-    text = render_html_table(rows, caption=EVIL, about=EVIL, notes=[EVIL])
-    assert "<script" not in text and text.count("&lt;script&gt;") == 5
-    assert text.count("<th") == 1 + 4 + 2  # the head, four headings, two rows
-    assert '<td class="n">3.0 to 30.0</td>' in text and '<td class="n">1,234</td>' in text
+    table = AnswerTable(title=EVIL, about=EVIL, columns=columns, answer=[EVIL], notes=[EVIL])
+    text = render_html_answer(table)
+    assert "<script" not in text and text.count("&lt;script&gt;") == 6
+    assert text.count("<th") == 1 + 4  # the head, four headings
+    assert '<td class="number">3.0 to 30.0</td>' in text and '<td class="number">1,234</td>' in text
+    assert table.records[1] == dict.fromkeys(["n_train", "error_percent", "ci_low_percent", "ci_high_percent"])
 
 
 def test_a_card_draws_the_errors_that_were_measured_of_it() -> None:
@@ -128,7 +132,7 @@ def test_what_cannot_be_one_plot_is_refused() -> None:
 
 def test_an_evaluation_shows_its_errors_and_their_components(evaluation: Evaluation) -> None:
     text = evaluation._repr_html_()
-    assert "<script" not in text and "components of the error" in text
+    assert "<script" not in text and "Components of the full-shot error" in text
     frame = evaluation.df
     assert list(frame["labels"]) == ["5-shot", "full", "full"]
     assert list(frame["probe"]) == ["linear", "linear", "nearest neighbours"]
