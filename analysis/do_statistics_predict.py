@@ -132,7 +132,7 @@ def _answer(fits: Fits) -> str:
     is_less = require_value(rank) < 0
     return (
         f"Threefold effective dimensionality goes with {format_statement(rank, 1, unit='points', is_turned=is_less)} "
-        f"{'less' if is_less else 'more'} accuracy, over {fit.n} ResNet-50s; beside it "
+        f"{'less' if is_less else 'more'} accuracy, over {fit.n} ResNet-50s; with it "
         f"{' and '.join(others) or 'neither uniformity nor alignment'} {'predict' if len(others) > 1 else 'predicts'} "
         "it."
     )
@@ -184,11 +184,11 @@ def _threefold(fits: Fits) -> list[Estimate]:
 
 
 def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
-    """What the claims that hold on all rows owe to a few of them, and to the statistics that stand beside."""
+    """What the claims that hold on all rows owe to a few of them, and to other statistics in the model."""
     notes, two = [], _threefold(fits)
     if WITHIN in fits and _significant(beside := fits[WITHIN].estimate(UNIFORMITY)):
         notes.append(
-            "Uniformity is not predictive in Eq. 26, but beside alignment within a class too, its correlate (VIF "
+            "Uniformity is not predictive in Eq. 26, but with alignment within a class too, its correlate (VIF "
             f"{_vif(fits[WITHIN], UNIFORMITY):.1f}), it has {_coefficient(beside)}."
         )
     if len(two) == 2 and n_gone:
@@ -302,7 +302,7 @@ def alignment_does_not_predict(fits: Fits, alone: Pairs) -> ClaimAnswer:
         holds=not _significant(aligned) and not _significant(r),
         value=r.value,
         contradicted=_significant(r),
-        reason="it is significant alone or beside the others",
+        reason="it is significant alone or with the others",
     )
 
 
@@ -317,8 +317,8 @@ def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> ClaimAnswer:
         holds=is_high(r, sign=1),
         value=r.value,
         held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
-        reason="the printed coefficient is beside three other statistics; alone, images of one class that lie farther "
-        f"apart go with {'less' if (r.value or 0) < 0 else 'more'} error on the same rows",
+        reason="the printed coefficient is adjusted for three other statistics; alone, images of one class that lie "
+        f"farther apart go with {'less' if (r.value or 0) < 0 else 'more'} error on the same rows",
     )
 
 

@@ -17,9 +17,10 @@ from itertools import cycle
 
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
+from scipy import stats
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, compare_pairs, correlate_columns, correlate_leaving_one_out, is_high
+from zoo.analysis.correlations import FEWEST_ENCODERS, HIGH, compare_pairs, correlate_columns, is_constant, is_high
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, draw_legend_below, make_figure, write_panel_letters
@@ -268,3 +269,17 @@ def _limits(values: pd.DataFrame) -> tuple[float, float]:
     """From 0, or below the lowest, to above the highest: an annotation moves no limits by itself."""
     low, high = min(0.0, float(values.min().min())), float(values.max().max())
     return low - 0.08 * (high - low), high + 0.12 * (high - low)
+
+
+def correlate_leaving_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
+    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
+    pairs = pd.DataFrame({"first": first, "second": second}).dropna()
+    if len(pairs) < FEWEST_ENCODERS:
+        raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
+    without = {}
+    for row in pairs.index:
+        rest = pairs.drop(index=row)
+        if any(is_constant(rest[name]) for name in rest):
+            raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
+        without[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
+    return pd.Series(without, dtype="float64", name="r")

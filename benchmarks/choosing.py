@@ -6,7 +6,7 @@ Populations of 24 contenders each, with 5, 20 and 100 labels of each of ten clas
 
 * ``planted``: features whose classes are further apart the better the contender, in equal steps, so that the order is
   known; and ``planted-ties``, where they come in eights that are equally good.
-* ``digits``, ``fashionmnist-3k``, ``shapes``: all encoders of the pocket and those that come in Python packages, from
+* ``digits``, ``fashionmnist-3k``, ``shapes``: all toy encoders and those that come in Python packages, from
   the features and the probes that ``scripts/measure_scores.py`` keeps.
 
 Measured everything means that the probe of ``zoo choose`` is trained on all labels and evaluated on all test images of
@@ -14,9 +14,9 @@ every contender. The regret is the error, measured so, of the contender that is 
 race is run twice: with images that cost the same for all, and with the seconds that an image takes each encoder. Its
 cost is a share of everything, of images and of seconds; seconds are those of the processor for featurising, and for
 the race's own work and its probes. Each race is run again with what was known before: expected errors of real
-encoders (little is known of most of the pocket), and of planted ones their log odds with an error of half a log odd.
-Beside it stand the regret of each score alone, which featurises all labelled images
-of all contenders, that of the encoder with the best published accuracy on ImageNet (the pocket has none and comes
+encoders (little is known of most toy encoders), and of planted ones their log odds with an error of half a log odd.
+Next to it stand the regret of each score alone, which featurises all labelled images
+of all contenders, that of the encoder with the best published accuracy on ImageNet (toy encoders have none and come
 behind), and that of a random pick.
 
 Ties. Of contenders that McNemar's exact test on everything does not tell from the chosen one at 5 %, the share that the

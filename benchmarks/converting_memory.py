@@ -1,4 +1,5 @@
-"""How much memory it takes to convert a checkpoint and to load what was converted, beside the network's own size.
+"""How much memory it takes to convert a checkpoint and to load what was converted, in addition to the network's own
+size.
 
     python benchmarks/converting_memory.py [--encoder openclip_vitG14] [--depth 6] [--kind float32 ...] [--folder DIR]
 

@@ -8,9 +8,9 @@ Planted problems, drawn again for each repeat, with the probe of `zoo-logistic-2
 * ``xor``: two classes, each around two opposite corners of a square. No linear probe is right on more than three
   corners, and chance decides which of many equally bad ones is found, so that probes of the same data disagree.
 
-The truth is the mean of each part over further draws of training and test images. Beside how often both kinds of 95 %
-intervals hold it stands how wide they are in the mean, and in how many repeats the probes are said to disagree, at the
-level of 1 %.
+The truth is the mean of each part over further draws of training and test images. Along with how often both kinds of 95
+% intervals hold it stands how wide they are in the mean, and in how many repeats the probes are said to disagree, at
+the level of 1 %.
 """
 
 from __future__ import annotations

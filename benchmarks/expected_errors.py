@@ -9,10 +9,10 @@ measured here. ``--halves`` estimates the effects too on one half of the data se
 Errors are those of few-shot probes on MTEB's data sets (of ImageNet-1K in the last part). MAE is in percentage points;
 where a data set is left out its own difficulty is taken from its mean, for only the order is to be known. Coverage is
 that of 90 % intervals. Regret is the accuracy of the best encoder within a limit less that of the first choice, and of
-the best of five; in points, mean over data sets and worst. Rules beside the model: ImageNet's order (few-shot in MTEB),
-the mean over the other data sets, zero-shot accuracy on ImageNet-1K and on the data set, reported linear accuracy,
-size, release date, and a random pick. A rule counts where it knows at least half of the encoders; those that it does
-not know come last.
+the best of five; in points, mean over data sets and worst. Rules compared with the model: ImageNet's order (few-shot in
+MTEB), the mean over the other data sets, zero-shot accuracy on ImageNet-1K and on the data set, reported linear
+accuracy, size, release date, and a random pick. A rule counts where it knows at least half of the encoders; those that
+it does not know come last.
 """
 
 from __future__ import annotations

@@ -3,16 +3,16 @@
     python benchmarks/few_labels.py [NAME...] [--draws 20] [--first 0] [--features FOLDER] [--out cells.jsonl]
                                      [--show] [--json]
 
-The pocket, the EfficientNet-Lites and eight encoders of the randomised population on digits, shapes and Fashion-MNIST,
-with 3, 5, 10 and 30 labels per class, drawn anew each time, and once with all labels (of Fashion-MNIST the first
-10,000). Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images), means over encoders and
-draws:
+Toy encoders, EfficientNet-Lites and eight encoders of the randomised population on digits, shapes and
+Fashion-MNIST, with 3, 5, 10 and 30 labels per class, drawn anew each time, and once with all labels (of Fashion-MNIST
+the first 10,000). Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images), means over
+encoders and draws:
 
 * probe 2, probe 3: ``zoo-logistic-2`` and ``zoo-logistic-3``, whose settings are chosen on 15 further images per class;
   with all labels on what ``zoo evaluate`` holds out.
 * probe 3, CV: ``zoo-logistic-3`` that has nothing but the few labels, and chooses by cross-validation on them; the
   first three draws.
-* ridge: regression to the classes on features as they are, its penalty by the squared error of leaving one out.
+* ridge: regression to the classes on unscaled features, its penalty by the squared error of leaving one out.
 * LDA: linear discriminant analysis, scikit-learn's, with the covariance shrunk by Ledoit and Wolf's rule.
 * means: the nearest class mean of whitened features (variance plus a tenth of the mean variance).
 * sklearn: LogisticRegressionCV, 10 values of C by 5 folds (3 with 3 labels per class). It is slow: the
@@ -77,7 +77,7 @@ Cell = dict[str, Any]
 
 
 def encoders() -> list[str]:
-    """The pocket, what comes in packages, and some of the randomised ones."""
+    """The toy encoders, what comes in packages, and some of the randomised ones."""
     shipped = [
         card.id
         for card in load_catalogue().values()
@@ -115,7 +115,7 @@ def by_sklearn(x: Array, y: Array, x_test: Array) -> Array:
     """Labels by scikit-learn's logistic regression, C by cross-validation."""
     folds = min(5, int(np.bincount(y).min()))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it does not converge on features as they are, and says so for every C
+        warnings.simplefilter("ignore")  # it does not converge on unscaled features, and says so for every C
         return np.asarray(LogisticRegressionCV(cv=folds, max_iter=200).fit(x, y).predict(x_test))
 
 
@@ -253,7 +253,7 @@ def bars(rows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
 
 
 def worst_rows(found: list[Cell], names: list[str]) -> dict[str, tuple[float, str, int, int]]:
-    """For each encoder the row where probe 3 does worst beside probe 2: the difference, the row, its draws."""
+    """For each encoder the row where probe 3 does worst compared with probe 2: the difference, the row, its draws."""
     worst = {}
     for name in names:
         own: dict[tuple[str, int], list[float]] = defaultdict(list)

@@ -2,10 +2,10 @@
 
 Command: python benchmarks/half_precision.py --out half.json
 
-Features of a few encoders of the pocket are computed in float32, and by autocast in bfloat16 and float16; those in
+Features of a few toy encoders are computed in float32, and by autocast in bfloat16 and float16; those in
 float32 are saved with float32 and with float16 rows (``stored``), and read back. The same probes, on the same rows of
 the same seeds, are tuned on all: a difference is that of the rounding, which keeps eleven bits (bfloat16: eight), and
-of the settings that a probe then chooses. Beside it stands how far the error moves from one draw of labels to another,
+of the settings that a probe then chooses. Next to it stands how far the error moves from one draw of labels to another,
 and the share of test images that are right under one and wrong under the other. The bytes are those of the files.
 """
 

@@ -7,7 +7,7 @@ The direct formula: means of images, covariances within and between, ``eigh`` of
 with the error of each relative to the direct formula in float64. Features are float32: images with a variance that
 falls as 1 / rank, and views around them whose covariance has the condition asked for, in directions of its own, all
 turned at random and moved away from the origin. ``--rank 20`` makes a collapsed representation of them; errors are
-then relative to the value of its own dimensions with zeros beside them.
+then relative to the value of its own dimensions with zeros next to them.
 
 On one thread of two busy cores, 2,000 x 10 x 1,024: 2.3 s, 1.2 times faster than the direct formula in float64 and off
 by 1e-15; 2.2 times slower than that in float32, which is off by 2e-6. A collapsed representation takes longer than the

@@ -5,7 +5,7 @@
 Views of images that are all alike are drawn, (n, q, dim), with independent, correlated, non-negative, heavy-tailed
 features, and with images whose views vary more than those of others; the share of draws whose ratio is above
 ``ratio_of_noise`` is to be 1 in 1,000 (a count is printed with its 95 % interval). Then m of the features tell images
-apart, by a share s of their variance within images, and the share of draws that are found out is printed beside
+apart, by a share s of their variance within images, and the share of draws that are found out is printed next to
 q s m / dim, by which the ratio grows on average.
 
 With 1,000 repeats, four minutes on one core: of the first five kinds 27 in 18,000 draws are above it, 0 to 4 in 1,000

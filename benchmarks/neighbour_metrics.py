@@ -6,14 +6,14 @@ TwoNN: ours against scikit-dimension's, and the search of two neighbours against
 faster with the same neighbours, the same value to 1e-6). Cluster learnability: ours against scikit-learn's ``KMeans``
 with one start and ``KNeighborsClassifier`` on the same normalised features (aim: 5 times faster), and the objectives
 of k-means alone over ``--seeds`` seeds (aim: no worse on average). ``--large`` is searched in a process of its own,
-for its time and, on Linux, for the memory that it takes beside the features; 0 leaves it out. Sides take turns in one
-process; the medians are printed, with load and threads. A library that is not installed is left out, and it is said so:
-pip install scikit-dimension faiss-cpu.
+for its time and, on Linux, for the memory that it takes in addition to the features; 0 leaves it out. Sides take turns
+in one process; the medians are printed, with load and threads. A library that is not installed is left out, and it is
+said so: pip install scikit-dimension faiss-cpu.
 
 On two cores (load 0.6 to 1.7): TwoNN 0.89 s, 6.3 times faster than scikit-dimension, its value to 4e-8; the search 2.7
 times faster than faiss (one row of 10,000 has another neighbour there, for faiss's float32); cluster learnability
 0.84 s, 6.0 times faster; k-means alone 12 times, its objective 0.2 % above scikit-learn's over 3 seeds and 0.15 % below
-over 12; 50,000 rows in 16.7 s with 121 MB beside the features.
+over 12; 50,000 rows in 16.7 s with 121 MB in addition to the features.
 
 The features are drawn, not an encoder's: groups whose centres and noise fall with the rank of the direction as
 features' spectra do, turned so that no feature is a direction, and off the origin, as after a ReLU.

@@ -5,7 +5,7 @@
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
 one after the other, ours before and after theirs, each after a pause in which the other's threads fall asleep. Theirs:
 Optuna's TPE, C log-uniform over ``C_RANGE``, each trial a ``LogisticRegression(C, max_iter=1000)``, lbfgs at its
-default tolerance. Ours: ``LogisticProbe(select="log_loss")``, of features as they are, and with every preparation of
+default tolerance. Ours: ``LogisticProbe(select="log_loss")``, of unscaled features, and with every preparation of
 ``zoo-logistic-3``, each with its whole path. With fewer ``--trials`` their seconds are scaled up to
 30, and it is said so; 0 leaves them out.
 
@@ -235,7 +235,7 @@ def printed(record: dict[str, Any], n_trials: int) -> None:
     print(
         f"  prepared  {every['seconds']:9.2f} s  log loss {every['log_loss']:.4f}  error {every['error_percent']:.2f} %"
     )
-    print(f"            {record['times_the_path']:.1f} times the path of features as they are{faster}")
+    print(f"            {record['times_the_path']:.1f} times the path of unscaled features{faster}")
     if "theirs" in record:
         other = record["theirs"]
         scaled = "" if n_trials == ROUNDS else f"  (from {n_trials} trials, scaled to {ROUNDS})"

@@ -3,22 +3,22 @@
     python benchmarks/scale.py [--quick] [--only digests overhead ...] [--json benchmarks/scale.json]
 
 Real runs of :func:`zoo.features.running.run_features` on this machine, over JPEG files of 500 x 375 px in tar shards,
-into new folders: encoders of the pocket, and a ResNet-50 with random weights. Ray runs on several nodes of this
+into new folders: toy encoders, and a ResNet-50 with random weights. Ray runs on several nodes of this
 machine, with a core each, which ``ray.cluster_utils`` starts.
 
 * ``digests``: one digest of all that an index promises, for this process, processes, parts of the work, and Ray with
   1, 2 and 4 nodes. Goal: one.
 * ``overhead``: items of about 10 s, by one process and by one Ray worker alternately. Goal: at most 5 % more.
 * ``store``: bytes through Ray's object store. Goal: less than 1 MB.
-* ``decoding``: 4 and 8 encoders of one preprocessing, decoding once and once an encoder, alternately.
+* ``decoding``: 4 and 8 encoders of one preprocessing, decoding once and once per encoder, alternately.
 * ``resume``: a run that is broken off and gone on from with another number of workers: what is computed twice.
 * ``simulation``: what the simulation (``benchmarks/scale_simulation.py``) needs and is checked against: seconds of
   items, starts, restarts and the driver, and runs on 1 and 2 workers with and without kills.
 
 Runs under kills, and how many of them are right, are what ``tests/stress/cluster_kills.py`` counts.
 
-``--json`` puts what was measured into a file, beside what earlier calls put there. On a busy machine times are wrong:
-look at the load, which is printed.
+``--json`` puts what was measured into a file, along with what earlier calls put there. On a busy machine times are
+wrong: look at the load, which is printed.
 """
 
 from __future__ import annotations

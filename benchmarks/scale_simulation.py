@@ -36,7 +36,7 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.cards.costs import Cost, estimate_memory, find_cost
 
 MEASURED = Path(__file__).resolve().parent / "scale.json"
-SHARD_SIZE = 1024  # images an item
+SHARD_SIZE = 1024  # images per item
 MOST = 64  # encoders an item
 TOLERANCE = 0.10  # between simulated and real seconds
 
@@ -53,7 +53,7 @@ class Work:
     read_bytes: float = 0.0
     written_bytes: float = 0.0
     n_puts: int = 0
-    load_s: float = 0.0  # once a worker, and again after a restart: the weights of the group
+    load_s: float = 0.0  # once per worker, and again after a restart: the weights of the group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +381,7 @@ def cluster_of(n_gpus: int, measured: dict[str, Any], assumed: Assumed = ASSUMED
 
 
 def checked(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each real run beside what the simulation says of it, from its own items and from those of another run.
+    """Each real run next to what the simulation says of it, from its own items and from those of another run.
 
     The other run is the first one with as many workers and without kills; between the two, the load of the machine may
     change. Simulated seconds are medians of 20 runs.
@@ -585,7 +585,7 @@ def _engines(measured: dict[str, Any]) -> str:
         ("bytes through Ray's object store in a run, at most", f"{stored:,}", "below 1,000,000"),
         *(
             (
-                f"{n} encoders of one preprocessing, decoding once an encoder over decoding once",
+                f"{n} encoders of one preprocessing, decoding once per encoder over decoding once",
                 f"{decoding[n]['processor_ratio']:.2f} times the processor, {decoding[n]['ratio']:.2f} times the clock",
                 "above 1",
             )
@@ -632,9 +632,9 @@ def _work_table(measured: dict[str, Any]) -> str:
             lambda t: f"{t['written_bytes'] / 1e12:.2f} / {t['written_bytes'] / 2e12:.2f}",
         ),
         ("images read, TB", lambda t: f"{t['read_bytes'] / 1e12:.1f}"),
-        ("weights, GB a node", lambda t: f"{t['weights_bytes'] / 1e9:.0f}"),
-        ("decoding, core-hours: once a group", lambda t: f"{t['decode_core_s'] / 3600:,.0f}"),
-        ("decoding, core-hours: once an encoder", lambda t: f"{t['decode_each_core_s'] / 3600:,.0f}"),
+        ("weights, GB per node", lambda t: f"{t['weights_bytes'] / 1e9:.0f}"),
+        ("decoding, core-hours: once per group", lambda t: f"{t['decode_core_s'] / 3600:,.0f}"),
+        ("decoding, core-hours: once per encoder", lambda t: f"{t['decode_each_core_s'] / 3600:,.0f}"),
         ("PUTs of shards, $", lambda t: f"{t['put_dollars']:.2f}"),
         ("features kept, $ a month", lambda t: f"{t['month_dollars']:.0f}"),
     ]
@@ -714,7 +714,7 @@ def _assumed_table(measured: dict[str, Any]) -> str:
         (
             "weights of an encoder",
             f"{assumed.build_s:.0f} s and {assumed.weights_bytes_a_second / 1e9:.0f} GB/s",
-            "assumed, from the node's disk, once a worker",
+            "assumed, from the node's disk, once per worker",
         ),
         (
             "failures",

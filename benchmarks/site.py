@@ -175,7 +175,7 @@ def chromium() -> str | None:
 
 
 def report(record: dict[str, Any], say: Callable[[str], None] = print) -> None:
-    """Prints everything, goals beside it."""
+    """Prints everything, goals next to it."""
     size = record["size"]
     say(f"load average {record['load_average']:.1f}, {record['processors']} processors")
     for name, seconds in record["seconds"].items():

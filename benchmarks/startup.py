@@ -1,4 +1,4 @@
-"""How long the zoo takes to start: whole processes, alternating, medians, with the goals beside them.
+"""How long the zoo takes to start: whole processes, alternating, medians, with the goals next to them.
 
     python benchmarks/startup.py [--repetitions 15] [--json]
 
@@ -143,7 +143,7 @@ def medians(commands: tuple[Command, ...], repetitions: int) -> list[dict[str, o
 
 def main() -> None:
     """Time everything and print one table, or one JSON document."""
-    parser = argparse.ArgumentParser(description="Start-up times of the zoo, beside those of its neighbours.")
+    parser = argparse.ArgumentParser(description="Start-up times of the zoo, next to those of its neighbours.")
     parser.add_argument("--repetitions", type=int, default=15, help="counted runs of each command [15]")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()

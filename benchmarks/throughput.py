@@ -3,7 +3,7 @@
     python benchmarks/throughput.py
 
 Networks are those of ``metadata/throughput.tsv`` whose cost is known at the size of images at which they were measured.
-In each part a line a device: median and 90th percentile of the absolute relative error of images per second, and how
+In each part a line per device: median and 90th percentile of the absolute relative error of images per second, and how
 many of 100 measured speeds are within the interval.
 
 * One network left out, and one family (by the first letters of timm's name): the rates that are shipped, against a

@@ -4,8 +4,8 @@
 
 Every command runs once as a process of its own, in the order below, on a pseudo-terminal; with ``--piped`` stdout and
 stderr are pipes, where progress is not shown. Caches are fresh, and warmed by ``zoo list``, ``zoo results`` and a plan;
-with ``--cold`` every command has a fresh one. Images are the shipped sets and 400 small PNG files, encoders those of
-the pocket, so that no network is needed. A silence lasts from the start, or from what was printed last, to what is
+with ``--cold`` every command has a fresh one. Images are the shipped sets and 400 small PNG files, encoders the toy
+ones, so that no network is needed. A silence lasts from the start, or from what was printed last, to what is
 printed next, or to the end. Expected: no first word later than the goal of three seconds on a quiet machine, `zoo
 recommend` within two seconds, and the plan of a choice within four.
 """

@@ -1,12 +1,13 @@
-"""How long a ResNet-50 takes from the cache, beside what a user would otherwise run.
+"""How long a ResNet-50 takes from the cache, compared with what a user would otherwise run.
 
     python benchmarks/warm_load.py [-n 31]
 
 Two questions, each measured alternately in one process and given as a ratio of medians:
 
-1. The weights alone: every byte checked, and mapped into a ResNet-50 that is there, beside the bare
+1. The weights alone: every byte checked, and mapped into a ResNet-50 that is there, compared with the bare
    ``load_state_dict(safetensors.torch.load_file(path))``, which checks nothing. The goal is at most 1.5.
-2. All of ``zoo.load``: card, architecture, check, weights and preprocessing, beside ``torchvision.models.resnet50()``
+2. All of ``zoo.load``: card, architecture, check, weights and preprocessing, compared with
+``torchvision.models.resnet50()``
    with the bare load. The goal is at most 1.5 here too.
 
 The third line holds all of ``zoo.load``, the network built anew, against a bare load into a network that is there.
@@ -105,7 +106,7 @@ def main() -> int:
     rows = [
         ("weights into a module", bare_ms, ours_ms),
         ("module and weights (zoo.load)", whole_bare_ms, whole_ms),
-        ("zoo.load, beside the weights alone", bare_ms, whole_ms),
+        ("zoo.load, compared with the weights alone", bare_ms, whole_ms),
     ]
     for what, theirs_ms, our_ms in rows:
         print(f"{what:34}{theirs_ms:7.1f} ms{our_ms:7.1f} ms{our_ms / theirs_ms:8.2f}")

@@ -1,4 +1,5 @@
-"""How many planted wrong labels are found first, and how many of all, beside the lowest probability of the label.
+"""How many planted wrong labels are found first, and how many of all, compared with the lowest probability of the
+label.
 
     python benchmarks/wrong_labels.py [--share 0.03] [--seeds 5] [--features FOLDER] [--json]
 

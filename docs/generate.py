@@ -118,7 +118,7 @@ def families_counts() -> str:
 
 
 def families_tables() -> str:
-    """A section each way of training, with a row a family: counts, architectures, images, use, access, paper."""
+    """A section each way of training, with a row per family: counts, architectures, images, use, access, paper."""
     cards, measured, files = load_catalogue(), find_measured_encoders(load_catalogue()), _files_by_family()
     by_mode: dict[str, list[Family]] = defaultdict(list)
     for family in list_families(cards):
@@ -235,7 +235,7 @@ def licences_table() -> str:
 
 
 def studies_table() -> str:
-    """One row a study: its name and its question."""
+    """One row per study: its name and its question."""
     rows = ["| study | question |", "|---|---|"]
     rows += [
         f"| [{study.name}]({study.path.name}{'/' * study.path.is_dir()}) | {study.question} |"
@@ -263,7 +263,7 @@ def metrics_table() -> str:
 
 
 def feature_metrics_table(metrics: Mapping[str, FeatureMetric]) -> str:
-    """One row a metric of features of one kind."""
+    """One row per metric of features of one kind."""
     rows = ["| metric | `zoo metric` | needs | better | source |", "|---|---|---|---|---|"]
     better = {True: "higher", False: "lower", None: "neither"}
     for one in metrics.values():
@@ -297,7 +297,7 @@ def reported_protocols_table() -> str:
 
 
 def reported_metrics_table() -> str:
-    """One row a metric of reported numbers."""
+    """One row per metric of reported numbers."""
     rows = ["| metric | unit | better | meaning |", "|---|---|---|---|"]
     for one in reported_values.METRICS.values():
         better = "higher" if one.higher_is_better else "lower"

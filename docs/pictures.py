@@ -133,7 +133,7 @@ def _named(
 
 
 def choosing() -> Figure:
-    """Encoders of the pocket, and two of today's small ones, in a race on scikit-learn's digits."""
+    """Toy encoders, and two of today's small ones, in a race on scikit-learn's digits."""
     names = [name for name in load_catalogue() if name.startswith("pocket_") and name.endswith("_shapes")]
     choice = choose("digits", encoders=[*names, "sup_efficientnet_lite0", "sup_efficientnet_lite1"], time_s=None)
     standings = [one for one in choice.race.standings if one.error is not None][:10]
@@ -198,7 +198,7 @@ def measuring() -> Figure:
 
 
 def looking() -> Figure:
-    """Photographs beside principal components of patch features, and what is similar to a marked patch."""
+    """Photographs next to principal components of patch features, and what is similar to a marked patch."""
     images = photographs()
     columns: list[tuple[str, list[Any]]] = [("photograph", [image.resize((448, 448)) for image in images.images])]
     for name, layer, words in (

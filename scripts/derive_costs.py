@@ -2,7 +2,7 @@
 
     python scripts/derive_costs.py [--fresh | --check]
 
-A row a network: encoders that share backbone, options, features and size of images share it. Each is run on tensors
+A row per network: encoders that share backbone, options, features and size of images share it. Each is run on tensors
 without content (:func:`zoo.encoders.costs.compute_card_cost`), which takes a second whatever its size; no weights are
 needed.
 

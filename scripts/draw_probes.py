@@ -2,7 +2,7 @@
 
     python scripts/draw_probes.py [--out FILE]
 
-One vision transformer of the pocket on digits. On the left every principal direction of the features of all training
+One toy vision transformer on digits. On the left every principal direction of the features of all training
 images: how much of the variance it holds, and how well it tells the classes apart. On the right the error on the test
 images of a logistic regression on ten labels per class against its C, by preparation, mean of the draws of labels;
 every fit is solved to convergence. Printed are the numbers that ``docs/probes.md`` quotes, among them what the protocol

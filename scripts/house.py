@@ -1,4 +1,4 @@
-"""Prints the size of every room beside its budget, and the shape of the package: cycles, small modules.
+"""Prints the size of every room next to its budget, and the shape of the package: cycles, small modules.
 
 python scripts/house.py            # the table
 python scripts/house.py --modules  # and every module with its lines and the modules that import it

@@ -1,14 +1,14 @@
-"""Measures calibrated learning curves of the pocket of encoders, into ``results/measured/`` of this checkout.
+"""Measures calibrated learning curves of toy encoders, into ``results/measured/`` of this checkout.
 
     python scripts/measure_curves.py [TASK...] [--processes 2] [--scratch DIR] [--out DIR]
 
-What `zoo curve` does, for three self-supervised encoders of the pocket and a supervised one, all of one architecture
+What `zoo curve` does, for three self-supervised toy encoders and a supervised one, all of one architecture
 and pretrained on the rendered images: their classes, depth and surface normals, with five data regimes from 2 labels a
 class on; and the classes of the handwritten digits, which none of them has seen. Two seeds. Runs are kept as they
 finish, and the script may be killed at any time; rows that are there already must come out again, to the last digit.
 
-On two cores, with nothing beside it and OMP_NUM_THREADS=1: classification 181 s, depth 433 s, normals 448 s, together
-18 minutes; digits 104 s.
+On two cores, with nothing else running and OMP_NUM_THREADS=1: classification 181 s, depth 433 s, normals 448 s,
+together 18 minutes; digits 104 s.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ What ``zoo evaluate --decompose`` does, on digits and shapes, and on Fashion-MNI
 of Debian's package ``dataset-fashion-mnist`` does (``/usr/share/datasets/fashion-mnist``): the first 10,000 images of
 its training set, which are in random order, and the first 2,000 test images, under the name ``fashionmnist-10k``; all
 of the 70,000 would take hours on one core. These encoders saw none of the images, so that
-their encoder generalization compares two draws of new images. Half an hour an encoder on one core; run ``make docs``
+their encoder generalization compares two draws of new images. Half an hour per encoder on one core; run ``make docs``
 afterwards.
 """
 

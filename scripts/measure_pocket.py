@@ -1,4 +1,4 @@
-"""Measures the pocket of encoders on its two image sets and Fashion-MNIST, into ``results/measured/`` of this checkout.
+"""Measures the toy encoders on its two image sets and Fashion-MNIST, into ``results/measured/`` of this checkout.
 
     python scripts/measure_pocket.py [NAME...] [--only probes|label-free] [--fashion-mnist FOLDER] [--scratch DIR] \
         [--out DIR]
@@ -7,10 +7,10 @@ What `zoo evaluate --decompose` and `zoo metric` do, for every encoder of ``meta
 label setting and the risk decomposition on each set, with the supervised twin of the architecture where there is one
 for the images. The parts mean what they say on the images that an encoder was pretrained on; elsewhere their
 generalization compares two draws of new images. Fashion-MNIST is that of ``measure_packages.py``, if FOLDER is given.
-Label-free metrics are of the two sets of the pocket: 10 views of 1,000 images, and the other set as the one to transfer
-to; MINE is left out, for it alone takes longer than all others. Cluster learnability is measured with several numbers
-of clusters and neighbours. Rows that are there already must come out again, to the last digit. Half an hour on two
-cores; run ``make docs`` afterwards.
+Label-free metrics are of the two sets of the toy encoders: 10 views of 1,000 images, and the other set as the one to
+transfer to; MINE is left out, for it alone takes longer than all others. Cluster learnability is measured with several
+numbers of clusters and neighbours. Rows that are there already must come out again, to the last digit. Half an hour on
+two cores; run ``make docs`` afterwards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ N_CLUSTERS, K = (10, 20, 70, 200, 500), (1, 5, 20)
 
 
 def pocket() -> list[EncoderCard]:
-    """Every encoder of the pocket."""
+    """Every toy encoder."""
     return [card for card in load_catalogue().values() if card.family == FAMILY]
 
 
@@ -85,7 +85,7 @@ def label_free(card: EncoderCard, data: ImageData, target: ImageData, root: Path
 def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="encoders of the pocket; all unless given")
+    parser.add_argument("names", nargs="*", help="toy encoders; all unless given")
     parser.add_argument("--only", choices=["probes", "label-free"], help="what is measured; both unless given")
     parser.add_argument("--fashion-mnist", type=Path, help="folder of its four .gz files; left out unless given")
     parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of features and probes")

@@ -2,8 +2,8 @@
 
     python scripts/measure_scores.py [NAME...] [--fashion-mnist FOLDER] [--scratch DIR] [--out DIR] [--minutes M]
 
-The encoders of the pocket and those whose weights come in Python packages, on digits, rendered shapes (of another seed
-than those that the pocket was pretrained on) and the first images of Fashion-MNIST (as Debian's package
+The toy encoders and those whose weights come in Python packages, on digits, rendered shapes (of another seed
+than those that these were pretrained on) and the first images of Fashion-MNIST (as Debian's package
 ``dataset-fashion-mnist`` has them). For each image set, number of labels per class and seed a balanced subset of the
 training part is drawn; every score and every probe sees exactly these labels, and the truth is the error on the whole
 test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-3``). Smaller subsets of a seed lie
@@ -67,7 +67,7 @@ Values = dict[str, float]
 
 
 def encoders() -> list[str]:
-    """The pocket, and what comes in packages."""
+    """The toy encoders, and what comes in packages."""
     return [
         card.id
         for card in load_catalogue().values()

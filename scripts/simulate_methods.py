@@ -193,7 +193,7 @@ def release_of(name: str) -> str:
 
 
 def release_share_of(table: StudyTable, outcome: str) -> float:
-    """What encoders of a release have in common of an outcome, beside the choices that are asked for."""
+    """What encoders of a release have in common of an outcome, in addition to the choices that are asked for."""
     frame = positions(table).join(pd.get_dummies(table.frame["ssl_mode"], dtype="float64"))
     frame = frame[table.frame[outcome].notna()]
     y = table.frame.loc[frame.index, outcome].to_numpy(float)

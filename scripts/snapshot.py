@@ -171,7 +171,7 @@ def studies(folder: Path) -> dict[str, Any]:
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Features of pocket encoders, label-free metrics, probes and a decomposition, on images that need no network."""
+    """Features of toy encoders, label-free metrics, probes and a decomposition, on images that need no network."""
     found: dict[str, Any] = {}
     found["features"] = python(
         f"""

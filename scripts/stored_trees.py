@@ -5,8 +5,8 @@
 Tunes the trees of the six outcomes of Table 6 for each set of features and prints the variance that they explain in 30
 folds, in percent, by the paper's definition and pooled. For the sets named by ``--nested`` it then searches anew
 without each of these folds, 180 searches a set, and prints what the settings found so explain: the honest numbers
-beside the flattered ones. ``--write`` replaces the file. The result depends on the seed and the libraries alone, not on
-the number of processes.
+along with the flattered ones. ``--write`` replaces the file. The result depends on the seed and the libraries alone,
+not on the number of processes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ NAMES are ids of encoders or globs; without any, all that was measured is contri
 
 A shared repository is a git repository whose content has the form of a zoo home: rows and their provenance in
 ``results/measured/``, cards of encoders that the zoo does not ship in ``metadata/``. A contribution adds to both, and
-has a folder of its own in ``contributions/``: ``README.md`` for readers, with each number beside the best one known,
+has a folder of its own in ``contributions/``: ``README.md`` for readers, with each number next to the best one known,
 and ``checks.json``. It becomes one commit on a branch of its own, made in a separate work tree, so that the clone stays
 as it is. Nothing is pushed.
 """
@@ -67,7 +67,7 @@ class Submission:
     encoders: tuple[str, ...]
     cards: tuple[str, ...]  # encoders whose cards go along
     numbers: tuple[dict[str, Any], ...]
-    """Means over seeds, as JSON: beside each the best one of another encoder by the same protocol on the same data, if
+    """Means over seeds, as JSON: next to each the best one of another encoder by the same protocol on the same data, if
     there is one and a direction is better; and its place among all of these encoders."""
 
 
@@ -202,7 +202,7 @@ def _signed(found: Sequence[LocatedRow], source: str | None) -> list[LocatedRow]
 
 
 def _numbers(fresh: Sequence[LocatedRow], there: Sequence[LocatedRow]) -> Iterator[dict[str, Any]]:
-    """Each contributed number beside the best one of the repository and of the zoo's own results."""
+    """Each contributed number next to the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
     with use_shipped_only():
         shipped = measurements()
@@ -296,7 +296,7 @@ Checked when it was prepared:
 
 {checks}
 
-Means over seeds beside the best number of another encoder that was known, in this repository and in the zoo, for the
+Means over seeds next to the best number of another encoder that was known, in this repository and in the zoo, for the
 same metric, data set, split and protocol:
 
 | encoder | metric | data set | split | protocol | value | best known | of | place |

@@ -10,10 +10,10 @@ script may be killed at any time. ``--write-cards`` writes hash, size and durati
 the processor, so that what else it did meanwhile does not count.
 
 It prints for each encoder how long it took, and the accuracy of a plain logistic regression on its features (trained on
-the training images, tested on the validation images), beside that of the same architecture with random weights. These
-are a check that training did something, no measurement: those are made by ``zoo evaluate``.
+the training images, tested on the validation images), compared with that of the same architecture with random weights.
+These are a check that training did something, no measurement: those are made by ``zoo evaluate``.
 
-Needs lightly (``pip install 'lightly>=1.6'``), for losses and heads, beside the extra [evaluate].
+Needs lightly (``pip install 'lightly>=1.6'``), for losses and heads, in addition to the extra [evaluate].
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WARM_UP = 0.1  # share of the steps over which the learning rate rises
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="encoders of the pocket; all that are trained unless given")
+    parser.add_argument("names", nargs="*", help="toy encoders; all that are trained unless given")
     parser.add_argument("--processes", type=int, default=1, help="how many to train at once, each on one thread")
     parser.add_argument("--scratch", help="folder for rendered images and finished runs")
     parser.add_argument("--out", type=Path, help="folder for the weights; that of the zoo's content unless given")
@@ -200,7 +200,7 @@ def _code() -> str:
 
 def _known(fact: Any) -> Any:
     if isinstance(fact, Missing):
-        raise SystemExit("A card of the pocket lacks a fact that training needs; complete it.")
+        raise SystemExit("A card of a toy encoder lacks a fact that training needs; complete it.")
     return fact
 
 

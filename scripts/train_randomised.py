@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--out", type=Path, default=get_content_folder("metadata") / FAMILY, help="folder of the weights"
     )
-    parser.add_argument("--log", type=Path, help="the log; log.csv beside the weights unless given")
+    parser.add_argument("--log", type=Path, help="the log; log.csv next to the weights unless given")
     parser.add_argument("--dry-run", action="store_true", help="only say what was drawn")
     parser.add_argument("--write-cards", action="store_true", help="only write the cards of those in the log")
     options = parser.parse_args(arguments)

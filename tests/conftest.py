@@ -50,7 +50,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def shipped_files_looked_at_once() -> Iterator[None]:
-    """Shipped card files and results are listed, and looked at, once a process: tests never change them.
+    """Shipped card files and results are listed, and looked at, once per process: tests never change them.
 
     A card is asked for tens of thousands of times, and each time finds them all unchanged.
     """

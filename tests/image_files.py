@@ -29,7 +29,7 @@ def shades(height: int = 12, width: int = 20, *, seed: int = 0) -> np.ndarray:
 
 
 def stored(upright: Image.Image, orientation: int) -> Image.Image:
-    """The image as a camera stores it that writes this orientation beside it."""
+    """The image as a camera stores it that writes this orientation next to it."""
     return upright if orientation == 1 else upright.transpose(STORED[orientation])
 
 

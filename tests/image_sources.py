@@ -29,7 +29,7 @@ def encoded(image: Image.Image | np.ndarray, **options: object) -> bytes:
 
 
 def made(root: Path, kind: str, labels: Sequence[str], images: Sequence[bytes] = (), **columns: Sequence[str]) -> str:
-    """The text that opens a new set: by default of noise, with columns beside the labels where its kind has any."""
+    """The text that opens a new set: by default of noise, with columns next to the labels where its kind has any."""
     images = images or [png(i) for i in range(len(labels))]
     root.mkdir(parents=True)
     if kind in ("folder", "folders", "torchvision"):

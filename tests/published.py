@@ -1,4 +1,4 @@
-"""The cards of the 204 published encoders and of the pocket: for tests of networks and files, which take long."""
+"""The cards of the 204 published and of the toy encoders: for tests of networks and files, which take long."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def planted_population(
     noise: float = 1.0,
     unmeasured: tuple[str, ...] = (),
 ) -> RandomisedPopulation:
-    """Encoders of which some contrasts change some outcomes by so much, beside normal noise; ``noise`` scales it."""
+    """Encoders of which some contrasts change some outcomes by so much, with normal noise; ``noise`` scales it."""
     choices, draw = drawn_choices(n, seed=seed), np.random.default_rng(seed + 1)
     contrasts = compute_contrasts(choices)
     outcomes = pd.DataFrame(

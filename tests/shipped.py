@@ -1,4 +1,4 @@
-"""The study table of the shipped rows, and what the shipped studies find in it, made once a process."""
+"""The study table of the shipped rows, and what the shipped studies find in it, made once per process."""
 
 from __future__ import annotations
 

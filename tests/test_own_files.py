@@ -412,7 +412,7 @@ class TestWhatAFileSays:
             torch.save({"state_dict": net.state_dict(), "hyper_parameters": about}, "own.pth", pickle_protocol=protocol)
             registered("own.pth", f"mine_{protocol}")
             assert same(class_token(net), f"mine_{protocol}")
-        assert "not read beside the weights: 'builtins.complex'" in reading("mine_4")
+        assert "not read along with the weights: 'builtins.complex'" in reading("mine_4")
 
     def test_a_configuration_that_holds_itself_many_times_is_walked_through_once(self) -> None:
         about = argparse.Namespace(num_heads=2)
@@ -459,7 +459,7 @@ def adapter(matrices: State, folder: Path, **config: Any) -> Path:
 
 
 def unmerged(state: State, matrices: State) -> State:
-    """A state dict of peft with the matrices beside the weights."""
+    """A state dict of peft with the matrices next to the weights."""
     layers = {name.partition(".lora_")[0] for name in matrices}
     names = {
         (
@@ -475,7 +475,7 @@ def unmerged(state: State, matrices: State) -> State:
 
 
 class TestLora:
-    def test_matrices_beside_the_weights_are_refused_until_they_are_to_be_merged(self, tmp_path: Path) -> None:
+    def test_matrices_next_to_the_weights_are_refused_until_they_are_to_be_merged(self, tmp_path: Path) -> None:
         state = network().state_dict()
         matrices, changes = with_lora(state)
         contents = (

@@ -1,4 +1,4 @@
-"""Traps that are held by tests beside their modules, for they need more than a row of :mod:`tests.traps`."""
+"""Traps that are held by tests next to their modules, for they need more than a row of :mod:`tests.traps`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ NETWORKS = [
         within=1e-3,
     ),
     Trap(
-        "features of an image do not depend on the images beside it",
+        "features of an image do not depend on the images next to it",
         zoo=lambda _: as_loaded(alone=False),
         right=lambda _: as_loaded(alone=True),
         usual=lambda _: as_loaded(alone=False, training=True),

@@ -3,7 +3,7 @@
 The tables are ``tests/test_traps_images.py`` (pixels of files), ``test_traps_sets.py`` (images, parts and labels),
 ``test_traps_networks.py`` (preprocessing, networks, costs) and ``test_traps_numbers.py`` (metrics, statistics). A row
 names the trap and has three values: what the zoo says, what is right by the plain definition or by hand, and what the
-usual way says, so that it is seen to be another one. ``test_traps_elsewhere.py`` lists traps that tests beside their
+usual way says, so that it is seen to be another one. ``test_traps_elsewhere.py`` lists traps that tests next to their
 modules hold, which need more than a row.
 """
 

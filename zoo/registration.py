@@ -1,4 +1,4 @@
-"""Encoders of the user: a checkpoint becomes a card in the user's folder, with its weights beside it.
+"""Encoders of the user: a checkpoint becomes a card in the user's folder, with its weights next to it.
 
     $ZOO_HOME/weights/                              converted weights, laid out as zoo.weights.store says
     $ZOO_HOME/metadata/registered/ID/FAMILY.toml    the card, with every fact written out

@@ -1,6 +1,6 @@
 """Whether an encoder still computes its first features: weights, preprocessing and libraries together.
 
-When the weights of an encoder are loaded for the first time, its features of four bundled images are stored beside
+When the weights of an encoder are loaded for the first time, its features of four bundled images are stored next to
 them, as ``checks/ID.safetensors`` in the folder of weights; :func:`compare_features` computes them again. The verdict
 depends on the largest relative difference over the images, ``|now - then| / |then|``: "same" if every number is the
 same, "within rounding" up to :data:`TOLERANCE`, else "drifted".
@@ -260,7 +260,7 @@ def use_full_precision() -> Iterator[None]:
     backends: Any = torch.backends
     full: Any = False
     owners, switch = [backends.cuda.matmul, backends.cudnn], "allow_tf32"
-    if hasattr(backends, "fp32_precision"):  # since torch 2.9, which refuses to read the older switches beside these
+    if hasattr(backends, "fp32_precision"):  # since torch 2.9, which refuses to read the older ones along with these
         owners = [backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul, backends.mkldnn.conv]
         switch, full = "fp32_precision", "ieee"
     before = [(owner, getattr(owner, switch)) for owner in owners]

@@ -281,7 +281,7 @@ class LocalLocation(Location):
 
 @dataclass(frozen=True)
 class _RemoteLocation(Location):
-    """Files below an address of fsspec's, which opens it once a process."""
+    """Files below an address of fsspec's, which opens it once per process."""
 
     address: str = field(repr=False)
     inner: str = ""  # path below the address

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import PairedComparison, compare_pairs, list_pair_estimates
+from zoo.analysis.correlations import PairedComparison, compare_pairs
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.cards.catalogue import load_catalogue
 from zoo.errors import QueryError
@@ -105,7 +105,7 @@ def _notes(comparisons: Mapping[str, PairedComparison | None], wrong: Sequence[s
     notes = [
         "The data show that accuracies differ, not why: no encoder was probed both with and without augmentations.",
         "Encoders of one objective often share code and authors, so pairs are not independent; p-values with standard "
-        "errors clustered by objective stand beside those of the t-test.",
+        "errors clustered by objective stand next to those of the t-test.",
     ]
     few = comparisons["5-shot"]
     if few is not None and few.n < 6:
@@ -239,7 +239,7 @@ def negative_is_worse(found: Found) -> ClaimAnswer:
 
 
 def cells_of_table_8(found: Found) -> list[Claim]:
-    """Every printed difference beside ours."""
+    """Every printed difference next to ours."""
     return [
         number(
             f"Published minus measured accuracy of {encoder}, {setting}",
@@ -271,7 +271,7 @@ def table_8_is_complete(found: Found) -> ClaimAnswer:
 
 
 def number(claim: str, printed: str, ours: float | None, *, source: str = APPENDIX, reason: str = "") -> Claim:
-    """A printed number beside ours, or that the table has none."""
+    """A printed number next to ours, or that the table has none."""
     known = ours is not None
     return number_claim(
         claim,
@@ -380,7 +380,7 @@ def differences_figure(
     differences: Mapping[str, pd.Series[float]],
     compared: Mapping[str, PairedComparison | None],
 ) -> Figure:
-    """Figure 27, and the pairs of Table 8 beside it."""
+    """Figure 27, and the pairs of Table 8 next to it."""
     counted = ", ".join(f"{len(pairs)} encoders ({name})" for name, pairs in differences.items())
     return Figure(
         name="figure27",
@@ -449,3 +449,13 @@ def _draw_far(axes: Axes, table: StudyTable, differences: Mapping[str, pd.Series
 
 def _mark(encoder: object, table: StudyTable) -> str:
     return "X" if not table.corrected and known_fault(str(encoder)) else "o"
+
+
+def list_pair_estimates(
+    differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
+) -> list[Estimate]:
+    """The difference of every pair, without an interval; the index holds the terms, such as ids of encoders."""
+    return [
+        Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
+        for term, value in differences.items()
+    ]

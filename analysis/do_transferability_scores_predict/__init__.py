@@ -232,7 +232,7 @@ def ridge_is_best_for_its_cost(found: Found) -> ClaimAnswer:
     regret, tau = (found.quality.pooled(what, best) for what in (REGRET, ORDER))
     return ClaimAnswer(
         ours=f"{SCORES[best].label}: regret {_cell(regret, signed=False)} points, tau {_cell(tau, signed=False)}, "
-        f"{1000 * found.taken(best) / len(found.seconds[best]):.0f} ms an encoder",
+        f"{1000 * found.taken(best) / len(found.seconds[best]):.0f} ms per encoder",
         holds=best == REFERENCE,
         value=regret.value,
         reason="another one is as good, to a quarter of a point, and faster, or better",
@@ -429,7 +429,7 @@ _WHAT = {
 
 
 def quality_table(quality: Quality, what: str, target: str) -> FindingsTable:
-    """One row a score, one column a number of labels; means over data sets."""
+    """One row per score, one column per number of labels; means over data sets."""
     numbers = quality.labels if target == SAME else quality.labels[:-1]
     names = [*quality.scores, *([CHANCE] if what == REGRET else [])]
     rows = [
@@ -456,19 +456,19 @@ def quality_table(quality: Quality, what: str, target: str) -> FindingsTable:
 
 
 def data_table(quality: Quality, what: str) -> FindingsTable:
-    """One row a score, one column per data set and number of labels."""
+    """One row per score, one column per data set and number of labels."""
     names = [*quality.scores, *([CHANCE] if what == REGRET else [])]
     places = [(data, labels) for data in quality.data for labels in quality.labels]
     return FindingsTable(
         title=f"{_WHAT[what]}, by data set",
         headers=["score", *(f"{data}, {labels}" for data, labels in places)],
         rows=[[_label(name), *(f"{quality.one(what, name, *place).value:.2f}" for place in places)] for name in names],
-        note="Labels a class behind the data set; for a probe with as many labels.",
+        note="Labels per class behind the data set; for a probe with as many labels.",
     )
 
 
 def seconds_table(measured: Measurements) -> FindingsTable:
-    """One row a score: seconds an encoder, and as a share of those of featurising the same images."""
+    """One row per score: seconds an encoder, and as a share of those of featurising the same images."""
     seconds = seconds_by_score(measured)
     featurising = featurising_seconds(measured)
     truth = {
@@ -581,7 +581,7 @@ def _draw_dots(quality: Quality, what: str, axis: str) -> Drawing:
 
 
 def cost_figure(quality: Quality, measured: Measurements) -> Figure:
-    """Regret for the most labels beside seconds, by number of labels."""
+    """Regret for the most labels next to seconds, by number of labels."""
     return Figure(
         name="regret_and_seconds",
         title="What a choice for later costs and takes",

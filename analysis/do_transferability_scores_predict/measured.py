@@ -1,4 +1,4 @@
-"""The measurements beside the study: true errors, scores and seconds, and what each score is."""
+"""The measurements next to the study: true errors, scores and seconds, and what each score is."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def _notes(found: Found) -> list[str]:
         "images. Nothing is said of other self-supervised methods, of which no number is free of doubt.",
         "Features of nearly all of CLIP, OpenCLIP and EVA-CLIP are projected to the space of texts, those of "
         "their cards are not; images have 224 to 512 pixels, so that like size is not like cost.",
-        "One protocol: logistic regression on 16 images per class, features as they are, nothing tuned. With all "
+        "One protocol: logistic regression on 16 images per class, unscaled features, nothing tuned. With all "
         "labels, "
         "nearest neighbours or fine-tuning the order may be another. Over draws of the labels an accuracy has a "
         "standard error of 0.05 to 1 point, most on PatchCamelyon and FER2013.",

@@ -143,7 +143,7 @@ def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]
 
 
 def winners_table(table: StudyTable) -> FindingsTable:
-    """Table 2: ids and accuracies beside the printed row, and how far ahead of whom each winner is."""
+    """Table 2: ids and accuracies next to the printed row, and how far ahead of whom each winner is."""
     printed = {(row.category.name, setting): f"{row.name}: {row.shown}" for row in WINNERS for setting in row.best_at}
     rows = [
         [
@@ -177,7 +177,7 @@ def winners_table(table: StudyTable) -> FindingsTable:
 
 
 def features_table(table: StudyTable) -> FindingsTable:
-    """Table 4: ids, dimensions and accuracies beside the printed ones."""
+    """Table 4: ids, dimensions and accuracies next to the printed ones."""
     rows = [
         [
             row.encoder,

@@ -30,7 +30,6 @@ from zoo.analysis.scaling_law import (
     METHOD,
     N_FULL_SHOT,
     ScalingLaw,
-    arrange_as_printed,
     compute_r2,
     compute_residuals,
     estimate_r2,
@@ -312,7 +311,7 @@ def law_claims(law: ScalingLaw, every: ScalingLaw, older: Older | None) -> list[
 
 
 def table9_claims(rows: pd.DataFrame, scores: Sequence[Score], older: Older | None, *, n_repeats: int) -> list[Claim]:
-    """Every printed cell of Table 9 beside ours; ``rows`` are those that the laws were fitted to."""
+    """Every printed cell of Table 9 next to ours; ``rows`` are those that the laws were fitted to."""
     cells = {(score.law, score.split): score for score in scores}
     before = {(score.law, score.split): score for score in older.scores} if older else {}
     found = []
@@ -440,7 +439,7 @@ def interval(estimate: Estimate, digits: int = 2) -> str:
 
 
 def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> FindingsTable:
-    """Table 9 with ours beside the printed numbers."""
+    """Table 9 with ours next to the printed numbers."""
     cells = {(score.law, score.split): score for score in scores}
     body = []
     for law in LAWS:
@@ -661,3 +660,8 @@ def _arms(estimate: Estimate) -> list[list[float]]:
     value, low, high = estimate.value or 0.0, estimate.ci_low, estimate.ci_high
     # the value may lie outside its percentile interval by a hair, when it sits on a bound
     return [[max(value - (value if low is None else low), 0.0)], [max((value if high is None else high) - value, 0.0)]]
+
+
+def arrange_as_printed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows arranged so that the fitted law is Eq. 25 to the letter: W multiplies usability, not T."""
+    return rows.assign(T=rows["usability"], enc_gen=rows["enc_gen"] + rows["approx"])

@@ -9,9 +9,9 @@ Expected, of 142 published encoders, which are not those of the papers: Kendall 
 full-shot accuracy .55 [.38, .71] within objectives and .21 [.03, .43] over all; uniformity .08 [-.15, .30], alignment
 .19 [-.04, .35], contrast .21 [-.04, .42]. Choosing among encoders that differ in one choice by the effective
 dimensionality costs .86 points [.33, 1.65], which is 46 % [1, 80] of the way from a choice at random to the oracle's;
-uniformity 1.30, alignment 1.66. Beside 3-shot accuracy no statistic adds anything.
+uniformity 1.30, alignment 1.66. Given 3-shot accuracy no statistic adds anything.
 
-Of tiny encoders of the pocket, whose rows are in results/measured: on shapes (15) RankMe .30 [.05, .76], LiDAR -.14
+Of toy encoders, whose rows are in results/measured: on shapes (15) RankMe .30 [.05, .76], LiDAR -.14
 [-.69, .21], cluster learnability -.17 [-.78, .03], CLID -.10 [-.33, .18], rotation prediction .61 [.49, 1.00] and
 one-shot accuracy .85 [.56, 1.00]; on digits (15) cluster learnability .68 [.33, .94], CLID .35 [-.37, .43]. Other
 measured populations add themselves when results/ has their rows.
@@ -80,7 +80,7 @@ NOTES = (
     "many things at once. That a number differs does not show either to be wrong.",
     "Published statistics have no RankMe, LiDAR, dimension or learnability; the rank of the correlation matrix stands "
     "for the effective rank.",
-    "Metrics and accuracies are measured once an encoder; their own errors are in no interval. The more encoders a "
+    "Metrics and accuracies are measured once per encoder; their own errors are in no interval. The more encoders a "
     "group has, the more the oracle's choice owes to luck.",
     "Intervals over few clusters or groups are too short: with 5 to 8 of them they cover 81 to 87 % instead of 95 %.",
     "W-CLID of an encoder has weights that were fitted on the others, which pulls its correlation below 0 (to about "
@@ -279,7 +279,7 @@ class Held:
 
 
 def printed_claims(printed: Iterable[PrintedNumber], populations: Sequence[Predictions]) -> list[Claim]:
-    """Each printed correlation with ImageNet accuracy, beside that of the largest population that has the metric."""
+    """Each printed correlation with ImageNet accuracy, next to that of the largest population that has the metric."""
     return [printed_claim(one, populations) for one in printed]
 
 
@@ -516,7 +516,7 @@ def costs_less(held: Held, first: str, second: str) -> ClaimAnswer:
 
 
 def printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Claim:
-    """Beside the same correlation of the largest population that has it."""
+    """Next to the same correlation of the largest population that has it."""
     statistic, printed = one.statistic.capitalize(), printed_text(one)
     name = f"{statistic} of {get_metric_title(one.metric)} with accuracy is {printed}"
     source = f"{_PAPER_OF[one.paper]}, {one.table}"

@@ -195,7 +195,7 @@ _Kind = tuple[str, str]  # split, protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPopulations:
-    """What ``results/`` has of label-free metrics beside accuracies."""
+    """What ``results/`` has of label-free metrics along with accuracies."""
 
     populations: tuple[MetricPopulation, ...]  # one a data set
     grids: Mapping[str, Mapping[tuple[int, int], pd.Series[float]]]  # data set -> clusters, neighbours -> learnability

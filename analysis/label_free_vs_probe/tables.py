@@ -1,4 +1,4 @@
-"""Tables of how label-free metrics predict accuracy, and the printed numbers beside ours."""
+"""Tables of how label-free metrics predict accuracy, and the printed numbers next to ours."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
 
 
 def correlations_table(found: Predictions) -> FindingsTable:
-    """One row a metric: how it is read, encoders, correlations with the oracle, and Kendall's within objectives."""
+    """One row per metric: how it is read, encoders, correlations with the oracle, and Kendall's within objectives."""
     rows = []
     for metric in found.population.predictors:
         one = {name: found.correlation(str(metric), name) for name in STATISTICS}
@@ -169,7 +169,7 @@ def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictio
             ]
         )
     return FindingsTable(
-        title="Printed correlations beside ours",
+        title="Printed correlations next to ours",
         headers=[
             "paper", "table", "its encoders", "accuracy on", "what varies", "metric", "statistic", "printed", *ours,
             "note",

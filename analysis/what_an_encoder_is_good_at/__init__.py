@@ -312,7 +312,7 @@ def count(
     source: str = "Section 5",
     reason: str = "another number of different values is in the table",
 ) -> Claim:
-    """A printed count beside ours, which settles it."""
+    """A printed count next to ours, which settles it."""
     return number_claim(
         claim, source=source, printed=printed, ours=float(ours), shown=str(ours), settled=True, reason=reason
     )
@@ -346,7 +346,7 @@ def is_lower(table: StudyTable, column: str, *, better: str, worse: str) -> Clai
 
 
 def accuracy(table: StudyTable, words: str, column: str, encoder: str, printed: str) -> Claim:
-    """A printed accuracy beside ours."""
+    """A printed accuracy next to ours."""
     error = cell(table, encoder, column)
     return number_claim(
         f"{words} accuracy of {encoder} [%]",

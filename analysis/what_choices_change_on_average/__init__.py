@@ -84,7 +84,7 @@ NOTES = (
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
-    """Global linear effects of the main choices on every risk, and the printed ones beside them."""
+    """Global linear effects of the main choices on every risk, and the printed ones next to them."""
 
     @cache
     def effect(treatment: str, outcome: str) -> LinearEffect:
@@ -185,7 +185,7 @@ def _sizes_of_projectors(table: StudyTable) -> list[str]:
     except QueryError:
         return []
     return [
-        "Beside the hidden parameters of the projector, the second projector alone is a control, for so the printed "
+        "With the hidden parameters of the projector, the second projector alone is a control, for so the printed "
         f"coefficient comes out; with the fallback of other models it is {described(both, f'log({HIDDEN})')}."
     ]
 
@@ -222,7 +222,7 @@ def claims_of(found: Found) -> list[Claim]:
 
 
 def printed_number(found: Found, row: Mapping[str, str]) -> Claim:
-    """One number of ``printed.tsv`` beside ours."""
+    """One number of ``printed.tsv`` next to ours."""
     term, outcome, what = row["term"], row["outcome"], row["what"]
     label = OUTCOMES[outcome].label.lower() if outcome in OUTCOMES else found.table.column(outcome).label
     claim = f"Effect of {WORDS[term]} on {label}: {what}".replace(",:", ":")

@@ -31,7 +31,7 @@ from zoo.studies.tables import format_estimate, format_p_value, label_risk_axis
 
 
 def overview_table(estimates: Sequence[Estimate], outcomes: Sequence[str], labels: Mapping[str, str]) -> FindingsTable:
-    """One row a choice, one column an outcome: effect per doubling or per level, with the classical interval."""
+    """One row per choice, one column per outcome: effect per doubling or per level, with the classical interval."""
     known = {(one.term, one.outcome): per_doubling(one) for one in estimates}
     shown = [term for term in labels if any((term, outcome) in known for outcome in outcomes)]
     cells = [

@@ -7,7 +7,7 @@ supervised pre-training is about as good as contrastive (5.4). The paper is "Mea
 Self-Supervised Learning using Calibrated Learning Curves" (under review at ICLR 2022), with ResNet-50s on ImageNet,
 CIFAR-100, EuroSAT and Taskonomy; it prints its numbers in figures alone.
 
-Expected, of four tiny ResNets of the pocket (SimCLR, Barlow Twins, RotNet and supervised, all pretrained on shapes; two
+Expected, of four toy ResNets (SimCLR, Barlow Twins, RotNet and supervised, all pretrained on shapes; two
 seeds, five regimes of 50 to 1,600 labels): CCI on the classes of shapes .24 [.10, .41], .07 [-.08, .23], .17 [.02, .32]
 and .66 [.51, .85]; on depth .09, .01, .08 and .12, on normals .03, .04, .04 and .09, of which no interval of a
 self-supervised one leaves out 0; on the classes of digits, which none has seen, .46, .44, .24 and .17, with intervals

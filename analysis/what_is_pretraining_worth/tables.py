@@ -104,7 +104,7 @@ def comparison_table(panels: Iterable[Panel]) -> FindingsTable:
             ]
         )
     return FindingsTable(
-        title="Tasks beside each other",
+        title="Tasks side by side",
         headers=[
             "task", "self-supervised encoders", "mean CCI", "best CCI", "standard deviation of CCI",
             "that of calibrated risk with the most labels", "contrastive - non-contrastive, mean CCI",

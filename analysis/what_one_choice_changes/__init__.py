@@ -66,7 +66,7 @@ NOTES = (
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
-    """Controlled effects of every choice on every risk, and the printed ones beside them."""
+    """Controlled effects of every choice on every risk, and the printed ones next to them."""
     complete = table.only(
         table.frame.dropna(subset=[outcome.column for outcome in COMPONENTS]).index, because="a component is missing"
     )
@@ -207,7 +207,7 @@ def claims_of(found: Found) -> list[Claim]:
 
 
 def printed_number(found: Found, row: Mapping[str, str]) -> Claim:
-    """One number of ``printed.tsv`` beside ours, which for dimensions and projectors is of encoders with every risk."""
+    """One number of ``printed.tsv`` next to ours, for dimensions and projectors of encoders with every risk."""
     treatment, level, outcome, what = row["treatment"], row["level"] or None, row["outcome"], row["what"]
     printed, source, misprint_of, caveat = row["printed"], row["source"], row["meant"] or None, ""
     claim = f"Effect of {WORDS[treatment]} on {OUTCOMES[outcome].label.lower()}: {what}"

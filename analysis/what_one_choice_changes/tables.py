@@ -31,7 +31,7 @@ from zoo.studies.tables import format_effect_unit, format_p_value, label_risk_ax
 
 
 def overview_table(effects: Sequence[ControlledEffect], outcomes: Sequence[str]) -> FindingsTable:
-    """One row a choice, one column a risk: coefficient, p-value, encoders in groups."""
+    """One row per choice, one column per risk: coefficient, p-value, encoders in groups."""
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for found in effects:
         for estimate in found.estimates:
@@ -83,7 +83,7 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
 
 
 def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]]) -> FindingsTable:
-    """Each encoder once beside the rows as the published code repeated them."""
+    """Each encoder once next to the rows as the published code repeated them."""
     rows = []
     for once, repeated in pairs:
         for estimate in once.estimates:

@@ -164,8 +164,8 @@ def _notes(experiment: Experiment, metrics: pd.DataFrame) -> list[str]:
         "epochs at most: effects on ImageNet may be of another size or sign.",
         "An effect that was not detected may exist; the table of detectable effects says how large it may be.",
         "An effect is detected by the permutation p-value of the difference in means, as was stated beforehand "
-        "(docs/randomised.md). Its size and interval are by least squares beside all other choices; where both have "
-        "different signs neither is taken for an effect.",
+        "(docs/randomised.md). Its size and interval are by least squares adjusted for all other choices; where both "
+        "have different signs neither is taken for an effect.",
         _chance(experiment),
         _balance(population),
         "Effects are averages over all other choices as drawn; only six pairs are tested for interaction. More epochs, "
@@ -175,8 +175,8 @@ def _notes(experiment: Experiment, metrics: pd.DataFrame) -> list[str]:
         f"{', '.join(name for name in SWITCHES if name in WORDS)}, for by the names "
         f"{', '.join(name for name in SWITCHES if name not in WORDS)} the zoo makes none. Intervals of tau draw "
         "encoders, not objectives: the choices of each were drawn independently.",
-        "The probe behind the two generalization errors was trained once an encoder, without one subset of the images: "
-        "these are known to some tenths of a point.",
+        "The probe behind the two generalization errors was trained once per encoder, without one subset of the "
+        "images: these are known to some tenths of a point.",
     ]
 
 

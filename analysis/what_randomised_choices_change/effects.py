@@ -1,7 +1,7 @@
 """Effects of choices that were drawn at random, with permutation p-values.
 
-An effect is estimated alone, as the slope on its contrast, and by least squares beside all other contrasts. Outcomes
-are permuted over encoders, whole rows of them; family-wise p-values are those of the stepped-down maximum of t
+An effect is estimated alone, as the slope on its contrast, and by least squares adjusted for all other contrasts.
+Outcomes are permuted over encoders, whole rows of them; family-wise p-values are those of the stepped-down maximum of t
 (Westfall and Young 1993). Interactions permute residuals (Freedman and Lane 1983).
 """
 
@@ -31,7 +31,7 @@ class RandomisedEffect:
     term: str
     outcome: str
     alone: Estimate | None  # the slope on the contrast alone; None of an interaction
-    beside: Estimate  # by least squares beside all contrasts; its robust interval is HC3
+    beside: Estimate  # by least squares adjusted for all contrasts; its robust interval is HC3
     p: float  # by permutation, two-sided
     p_family: float  # the same, held for all terms and outcomes of the family
     n: int  # encoders to which the choice applies

@@ -187,9 +187,9 @@ def disagreement(effect: RandomisedEffect) -> str:
     """Where the p-value, of the difference in means, and the interval of least squares say different things."""
     told = has_interval_without_zero(robust(effect.beside))
     if effect.p <= CERTAIN and not told:
-        return "0 lies in the interval of least squares beside all choices"
+        return "0 lies in the least-squares interval adjusted for all choices"
     if effect.p > CERTAIN and told:
-        return "0 lies outside of the interval of least squares beside all choices, which does not count as a test"
+        return "0 lies outside of the least-squares interval adjusted for all choices, which does not count as a test"
     return ""
 
 

@@ -231,7 +231,7 @@ def misses_table(laws: Laws) -> FindingsTable:
 
 
 def orders_tables(orders: Orders) -> list[FindingsTable]:
-    """One table a target, one row a metric, one column a kind of pairs."""
+    """One table per target, one row per metric, one column per kind of pairs."""
     metrics = ranked(orders)
     n_pairs = {pairs: orders.n_pairs(pairs) for pairs in SHARED}
     return [
@@ -276,7 +276,7 @@ def missing_table(missing: dict[str, dict[str, int]], n: int) -> FindingsTable:
 
 
 def runs_table(population: RandomisedPopulation) -> FindingsTable:
-    """Result of the runs, one row an objective."""
+    """Result of the runs, one row per objective."""
     log, objectives = population.log, population.choices["objective"]
     rows = []
     for name in [*sorted(set(objectives)), "all"]:
@@ -358,9 +358,9 @@ def all_figures(experiment: Experiment, laws: Laws, orders: Orders) -> list[Figu
             name="effects",
             title="What each choice changes",
             caption=f"Effects on five errors of {n} encoders, in percentage points; below 0 the error falls. Dots are "
-            "by least squares beside all other choices, with 95 % intervals (HC3); strokes the difference in means. An "
-            f"objective is against the mean of the others, a projector against none. Blue: family-wise p at most "
-            f"{CERTAIN:g}; light blue: p at most {CERTAIN:g} alone, of which some are due to chance.",
+            "by least squares adjusted for all other choices, with 95 % intervals (HC3); strokes the difference in "
+            f"means. An objective is against the mean of the others, a projector against none. Blue: family-wise p "
+            f"at most {CERTAIN:g}; light blue: p at most {CERTAIN:g} alone, of which some are due to chance.",
             draw=partial(draw_effects, experiment),
         ),
         Figure(
@@ -368,8 +368,8 @@ def all_figures(experiment: Experiment, laws: Laws, orders: Orders) -> list[Figu
             title="Interactions that were stated beforehand",
             caption=f"How much more the first choice changes (a) usability or the error with all labels and (b) a "
             f"generalization error where the second is made, or is one step larger, of {n} encoders, in percentage "
-            "points, by least squares beside all choices with 95 % intervals (HC3). Arrows are the expectation, a ring "
-            f"that none was expected. Blue: family-wise p at most {CERTAIN:g} of six; light blue: p at most "
+            "points, by least squares adjusted for all choices with 95 % intervals (HC3). Arrows are the expectation, "
+            f"a ring that none was expected. Blue: family-wise p at most {CERTAIN:g} of six; light blue: p at most "
             f"{CERTAIN:g} alone.",
             draw=partial(draw_interactions, experiment),
         ),
@@ -528,7 +528,7 @@ def _orders_figure(orders: Orders, name: str, title: str, panels: Sequence[tuple
 
 
 def draw_orders(orders: Orders, shown: Sequence[tuple[str, str]]) -> Drawing:
-    """One panel a target and kind of pairs, one row a metric."""
+    """One panel per target and kind of pairs, one row per metric."""
     metrics = ranked(orders)
     drawing, panels = make_figure(height=0.155 * len(metrics) + 1.2, n_columns=len(shown), sharey=True, sharex=True)
     kinds = list(_INKS)

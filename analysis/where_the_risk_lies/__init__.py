@@ -19,13 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from scipy import stats
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, estimate_group_means, select_best_of_each
+from zoo.analysis.groups import PARTS, estimate_group_means, sort_by_error
 from zoo.analysis.linear import build_design, compute_factor_test, fit_ols
 from zoo.analysis.table import StudyTable, answer_by_group, require_encoders, require_several, select_encoders
 from zoo.errors import QueryError
@@ -130,7 +131,7 @@ class Found:
     best: Years  # of these, the best of each year
     mean: Years  # of all encoders
     by_mode: Mapping[str, Years]  # type of objective -> means of its encoders
-    further: list[Estimate] = field(default_factory=list)  # linear trends, and what a statement needed besides
+    further: list[Estimate] = field(default_factory=list)  # linear trends, and what a statement needed in addition
 
     @classmethod
     def of(cls, table: StudyTable) -> Found:
@@ -244,7 +245,7 @@ def encoder_generalization_is_constant(found: Found) -> ClaimAnswer:
         value=tests[0].p,
         holds=min(p) >= 0.05,
         contradicted=max(p) < 0.05,
-        reason=f"there {linear} ({format_with_interval(robust)} points a year), but years differ: "
+        reason=f"there {linear} ({format_with_interval(robust)} points per year), but years differ: "
         f"{format_named_numbers(means)} points",
     )
 
@@ -627,7 +628,7 @@ def changes_between(years: Mapping[int, YearRisks], first: int, last: int) -> di
 
 
 def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
-    """Change of a risk a year over all encoders, by least squares, with HC3 intervals beside the classical ones."""
+    """Change of a risk a year over all encoders, by least squares, with HC3 intervals next to the classical ones."""
     rows = table.complete("year", outcome)
     require_several(rows["year"], "year")
     centred = rows.assign(year=rows["year"] - rows["year"].mean())
@@ -741,3 +742,10 @@ def _of_best(table: StudyTable, encoder: str, part: str, year: int, n: int) -> E
 
 def _missing(table: StudyTable, part: str, why: str) -> Estimate:
     return Estimate(term="", value=None, n=0, unit=table.column(part).unit, outcome=part, note=why)
+
+
+def select_best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -> pd.DataFrame:
+    """The best row of each group, in the order of the groups; rows without a group are left out."""
+    columns = [groups] if isinstance(groups, str) else list(groups)
+    best: pd.DataFrame = sort_by_error(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
+    return best.sort_values(columns, kind="stable")

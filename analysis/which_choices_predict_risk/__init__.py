@@ -43,7 +43,7 @@ from zoo.studies.findings import (
     number_claim,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
+from zoo.studies.shap import draw_choice
 from zoo.studies.tables import build_cross_table
 from zoo.studies.trees import (
     ARROWS,
@@ -57,6 +57,8 @@ from zoo.studies.trees import (
     get_tree_settings,
     tune_trees,
 )
+
+from .drawing import draw_bars, draw_swarms
 
 OPTIONS = ("tune", "n_trials", "n_workers")
 REPEATS = {"filtered": 1, "few": 3}  # the paper has one division into 30 folds; three depend less on chance
@@ -404,7 +406,7 @@ def chance_of_folds(found: ExplainedVariance) -> tuple[float, float]:
 
 
 def claim_of_number(explained: Explained, features: str, outcome: str, printed: str, *, words: str) -> Claim:
-    """A printed percentage beside ours, by the paper's definition; the interval is over other folds."""
+    """A printed percentage next to ours, by the paper's definition; the interval is over other folds."""
     claim = f"Percentage of variance explained {words}, by the paper's definition: {describe_outcome(outcome)}"
     try:
         found = explained.of(features, outcome)

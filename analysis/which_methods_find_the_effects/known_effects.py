@@ -453,7 +453,7 @@ class KnownEffects:
 
     outcome: str  # column of the study table
     estimates: Mapping[str, Estimate]  # by question; intervals and p-values are HC3's
-    products: Mapping[tuple[str, str], float]  # coefficients of the products of PRODUCTS, by least squares beside all
+    products: Mapping[tuple[str, str], float]  # of the products of PRODUCTS, by least squares adjusted for all
     spreads: Mapping[str, float]  # question about a number -> standard deviation of its changes among the encoders
     residuals: Floats  # (n,), as large as errors of new encoders
     mean: float  # of the outcome

@@ -159,7 +159,7 @@ def _share(term: str, count: int, total: int, n_draws: int) -> Estimate:
 
 @cache
 def recorded(folder: Path = HERE) -> Recorded:
-    """The tables beside this file; ContentError if one is damaged."""
+    """The tables next to this file; ContentError if one is damaged."""
     names = ("fared.csv", "together.csv", "inflation.csv")
     try:
         fared, together, inflation = (pd.read_csv(folder / name) for name in names)

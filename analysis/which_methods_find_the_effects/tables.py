@@ -18,7 +18,7 @@ from .recorded import CONFOUNDED, RANDOMISED, Held, OnRandomised, Recorded, beli
 
 
 def randomised_table(own: OnRandomised) -> FindingsTable:
-    """One row a method: how its answers about the randomised population compare with randomisation."""
+    """One row per method: how its answers about the randomised population compare with randomisation."""
     rows = []
     for method in METHODS:
         counts = counts_of(own, method)
@@ -98,7 +98,7 @@ def fared_table(recorded: Recorded) -> FindingsTable:
 
 
 def trust_table(recorded: Recorded) -> FindingsTable:
-    """One row a choice: what may be believed of each method about it, among published encoders."""
+    """One row per choice: what may be believed of each method about it, among published encoders."""
     rows = []
     for question in recorded.questions(CONFOUNDED):
         cells = [question]
@@ -118,7 +118,7 @@ def trust_table(recorded: Recorded) -> FindingsTable:
 
 
 def choices_table(recorded: Recorded) -> FindingsTable:
-    """One row a choice: coverage, bias and false discoveries of each method."""
+    """One row per choice: coverage, bias and false discoveries of each method."""
     rows = []
     for question in recorded.questions(CONFOUNDED):
         cells = [question]
@@ -142,7 +142,7 @@ def choices_table(recorded: Recorded) -> FindingsTable:
 
 
 def inflation_table(recorded: Recorded) -> FindingsTable:
-    """One row a choice: how much the other choices tell of it, among randomised and published encoders."""
+    """One row per choice: how much the other choices tell of it, among randomised and published encoders."""
     names = list(recorded.inflation["encoders"].unique())
     questions = list(recorded.inflation["question"].unique())
     values = recorded.inflation.set_index(["encoders", "question"])["inflation"]

@@ -21,9 +21,9 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure as Drawing
 
-from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
+from zoo.analysis.columns import OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES, Estimate
 from zoo.analysis.groups import estimate_group_means
-from zoo.analysis.importance import Importance, average_by_value
+from zoo.analysis.importance import Importance, get_shap_values
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import (
@@ -35,10 +35,19 @@ from zoo.evaluation.drawing import (
     plot_groups,
     write_panel_letters,
 )
-from zoo.studies.findings import Claim, ClaimAnswer, Claims, Findings, RowsUsed, answer_in_sentence, format_statement
+from zoo.studies.findings import (
+    Claim,
+    ClaimAnswer,
+    Claims,
+    Findings,
+    FindingsTable,
+    RowsUsed,
+    answer_in_sentence,
+    format_statement,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.shap import draw_choice, plot_shap_scatter
-from zoo.studies.tables import build_cross_table, estimate_table, format_estimate, label_risk_axis
+from zoo.studies.tables import build_cross_table, format_estimate, label_risk_axis
 from zoo.studies.trees import (
     STEADY,
     TreeChoice,
@@ -500,3 +509,39 @@ def draw_types(found: Importance, panels: Sequence[tuple[str, Sequence[str]]]) -
         one.set_ylabel(f"SHAP value of the {title} [points]\nnegative is better")
     write_panel_letters(axes)
     return drawing
+
+
+def average_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
+    """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
+    shap, values = get_shap_values(importance, feature), importance.values[feature].astype(object)
+    known = values[values.notna()].astype(str)
+    unit, outcome = STUDY_COLUMNS[importance.outcome].unit, importance.outcome
+    label = Estimate(term="", n=0, unit=unit, outcome=outcome, method=f"mean SHAP value of {feature}")
+    means = []
+    for value in sorted(known.unique()):
+        chosen = shap[(values.astype(str) == value).to_numpy(bool)]
+        means.append(label.with_value(chosen.mean(), term=value, n=len(chosen)))
+    return tuple(sorted(means, key=lambda one: (one.value or 0.0, one.term)))
+
+
+def estimate_table(
+    title: str, term: str, estimates: Sequence[Estimate], *, note: str = "", signed: bool = True
+) -> FindingsTable:
+    """One row an estimate: term, value, interval, p, false-discovery rate and n; empty columns are left out."""
+    headers = [term, "value [95 % interval]", "p", "false-discovery rate", "encoders"]
+    rows = [
+        [
+            one.term,
+            format_estimate(one, signed=signed),
+            *("" if p is None else f"{p:.2g}" for p in (one.p, one.p_adjusted)),
+            str(one.n),
+        ]
+        for one in estimates
+    ]
+    used = [place for place in range(len(headers)) if place < 2 or any(row[place] for row in rows)]
+    return FindingsTable(
+        title=title,
+        headers=[headers[place] for place in used],
+        rows=[[row[place] for place in used] for row in rows],
+        note=note,
+    )

@@ -55,7 +55,7 @@ def estimate_adjusted_differences(
     """Difference of each group to the ``reference`` group in a linear model that holds other columns ``fixed``.
 
     A fixed number enters linearly, or as its natural logarithm if it is ``logged``; any other column as one term a
-    value, where a missing cell counts as the value in ``missing``, by default ``"none"``. HC3 intervals stand beside
+    value, where a missing cell counts as the value in ``missing``, by default ``"none"``. HC3 intervals stand next to
     the classical ones. A difference that the fixed columns determine has no value and a note.
     """
     require_columns(fixed)

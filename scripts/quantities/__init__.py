@@ -86,7 +86,7 @@ def lidar_matrix(z: np.ndarray[Any, Any], delta: float = 0.0) -> np.ndarray[Any,
 
 
 HELPERS = {"lidar_matrix": lidar_matrix, **definitions.HELPERS}
-"""What formulas of the page may call besides the zoo's functions."""
+"""What formulas of the page may call in addition to the zoo's functions."""
 
 CASES = {
     "power": "2,000 rows of 128 features whose variances fall as 1 / rank, mean 0",

@@ -1,4 +1,5 @@
-"""Quantities that the zoo has not, as their papers define them, and what formulas of the page call besides the zoo.
+"""Quantities that the zoo has not, as their papers define them, and what formulas of the page call in addition to the
+zoo.
 
 Kornblith et al. 2019 (linear and RBF CKA), Song et al. 2007 with Nguyen et al. 2021 (unbiased, minibatches), Huh et al.
 2024 (mutual neighbours), Levina and Bickel 2005 with MacKay and Ghahramani 2005 (dimension by neighbours). All float64.

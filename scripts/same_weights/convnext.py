@@ -169,7 +169,7 @@ def _pooled(output: Any) -> torch.Tensor:
 
 
 def _of_openclip(tower: Any, of_timm: Any) -> Iterator[Difference]:
-    """OpenCLIP's tower is timm's network and a projection beside it, which timm takes for the classifier."""
+    """OpenCLIP's tower is timm's network and a projection next to it, which timm takes for the classifier."""
     randomise(tower)
     state = {f"visual.{name}": tensor for name, tensor in tower.state_dict().items()}
     of_timm.load_state_dict(checkpoint_filter_fn(state, of_timm))

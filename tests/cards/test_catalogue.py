@@ -31,7 +31,7 @@ def test_defaults_like_and_own_facts_are_laid_over_each_other() -> None:
     assert twin.family == "tiny"
 
 
-def test_an_erratum_keeps_what_was_published_beside_the_corrected_fact() -> None:
+def test_an_erratum_keeps_what_was_published_next_to_the_corrected_fact() -> None:
     twin = cards.build_card(parse(VALID)["tiny_vitS16_twin"])
     assert twin.fact("representation.dim") == 1536
     assert twin.fact("representation.dim", as_published=True) == 384

@@ -104,7 +104,7 @@ def test_every_beginning_has_the_classes_in_their_proportions() -> None:
     assert np.array_equal(np.sort(found.train), np.arange(3_000))
     for n, _ in found.sizes:
         counts = np.bincount(y[found.train[:n]], minlength=3)
-        assert np.abs(counts - n * np.array([2_000, 900, 100]) / 3_000).max() <= 1  # less than one image a class
+        assert np.abs(counts - n * np.array([2_000, 900, 100]) / 3_000).max() <= 1  # less than one image per class
 
 
 @for_each(

@@ -1,4 +1,4 @@
-"""``zoo doctor --access``: what hosts say of the weights of encoders, beside what the cards say."""
+"""``zoo doctor --access``: what hosts say of the weights of encoders, compared with what the cards say."""
 
 from __future__ import annotations
 

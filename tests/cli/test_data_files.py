@@ -19,7 +19,7 @@ ENCODER = "pocket_simclr_rn_shapes"
 
 @pytest.fixture
 def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with 24 images of 12 patients and their table, which is described in scans.toml beside it."""
+    """A folder with 24 images of 12 patients and their table, which is described in scans.toml next to it."""
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
     folder = tmp_path / "scans"
     folder.mkdir()
@@ -60,7 +60,7 @@ def test_every_verb_that_takes_images_takes_their_file(line: tuple[str, ...], sc
     assert found
 
 
-def test_options_beside_a_file_win_or_are_refused(scans: Path) -> None:
+def test_options_next_to_a_file_win_or_are_refused(scans: Path) -> None:
     other = document("data", "--data", str(scans), "--label-column", "kind", "--val-share", "0.25")
     assert [one["name"] for one in other["classes"]] == ["a", "b"] and other["n_test"] < 12
     scans.write_text(scans.read_text() + 'background = "drop"\nseed = 3\n')

@@ -18,7 +18,7 @@ N_CLASSES, DIM = 4, 24
 
 
 def hidden(n: int, *, seed: int, split: str) -> Features:
-    """Classes differ in four directions of little variance beside twenty of much."""
+    """Classes differ in four directions of little variance next to twenty of much."""
     random = np.random.default_rng(seed)
     y = balanced_labels(n, N_CLASSES)
     x = random.normal(size=(n, DIM))
@@ -85,7 +85,7 @@ def test_settings_are_named_where_the_error_moved_by_more_than_two_points(
     names = ("10-shot", "20-shot", "30-shot")
     errors = [{"setting": name, "preparation": one} for name, one in zip(names, by_setting, strict=False)]
     assert list_scaling_notes({"errors": errors}) == (
-        [] if note is None else [f"features are prepared as tuned (tuning error, for that as they are): {note}"]
+        [] if note is None else [f"features are prepared as tuned (tuning error, for that unscaled): {note}"]
     )
 
 

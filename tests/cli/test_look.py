@@ -1,4 +1,4 @@
-"""The verb look, with encoders of the pocket on real images."""
+"""The verb look, with toy encoders on real images."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_all_rows_of_a_new_table_are_predicted_with_labels_or_without(
     assert found["n_images"] == 10 and "to test on; --split both takes all" in found["note"]
 
 
-def test_an_export_lies_beside_the_probe(tmp_path: Path) -> None:
+def test_an_export_lies_next_to_the_probe(tmp_path: Path) -> None:
     few = "shapes:classes=2,train=16,val=8,size_px=16"
     folder = tmp_path / "exported"
     document("evaluate", ENCODER, few, *QUICK, "--save", str(folder), "--export", "torch")

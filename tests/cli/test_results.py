@@ -107,7 +107,7 @@ def test_what_was_not_measured_on_imagenet_is_shown_where_most_of_it_was() -> No
     assert "--csv and --json" in run("results", "--csv", "--json", code=2).stderr
 
 
-def test_own_rows_stand_beside_the_shipped_ones_with_their_source(
+def test_own_rows_stand_next_to_the_shipped_ones_with_their_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = user_of(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""DICOM files: rescaled, through their window, MONOCHROME1 inverted, in folders beside other images."""
+"""DICOM files: rescaled, through their window, MONOCHROME1 inverted, in folders next to other images."""
 
 from __future__ import annotations
 

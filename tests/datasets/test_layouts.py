@@ -104,12 +104,12 @@ def test_names_of_the_folders_of_parts_do_not_change_the_fingerprint(tmp_path: P
     assert (renamed.train.fingerprint, renamed.val.fingerprint) == (plain.train.fingerprint, plain.val.fingerprint)
 
 
-def test_what_lies_beside_the_parts_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_what_lies_next_to_the_parts_is_left_out_and_counted(tmp_path: Path) -> None:
     parts("train", "valid", "test", "more")(tmp_path)
     put(tmp_path, 4)
     data = open_images(tmp_path)
     assert counts(data) == OF_PARTS
-    assert notes(data) == "16 images in more/, test/ beside train/ and valid/ are left out"
+    assert notes(data) == "16 images in more/, test/ next to train/ and valid/ are left out"
 
 
 def class_then_part(root: Path) -> None:
@@ -207,7 +207,7 @@ def test_labels_and_parts_are_those_of_the_layout(make: Make, said: str, tmp_pat
     make(root)
     data = open_images(root)
     if make is kaggle_imagenet:
-        assert "what the classes mean is in " in notes(data) and "2 images in test/ beside" in notes(data)
+        assert "what the classes mean is in " in notes(data) and "2 images in test/ next to" in notes(data)
         assert data.train.reading.left_out == {".txt": 1}
         said = ""
     assert counts(data) == OF_PARTS and not data.is_split_here and data.train.reading.layout
@@ -552,7 +552,7 @@ def masks_in_folders(root: Path) -> None:
     ],
     arguments=2,
 )
-def test_maps_beside_the_images_of_a_class_are_left_out_and_said(make: Make, said: str, tmp_path: Path) -> None:
+def test_maps_next_to_the_images_of_a_class_are_left_out_and_said(make: Make, said: str, tmp_path: Path) -> None:
     root = new(tmp_path)
     make(root)
     for option in (None, "first"):
@@ -561,7 +561,7 @@ def test_maps_beside_the_images_of_a_class_are_left_out_and_said(make: Make, sai
 
 
 @for_each(["train.csv", "meta/test.txt", "labels/train1.txt", "train_test_split.txt", "splits/split_zhou.json"])
-def test_files_that_may_say_a_split_beside_the_classes_are_named(file: str, tmp_path: Path) -> None:
+def test_files_that_may_say_a_split_next_to_the_classes_are_named(file: str, tmp_path: Path) -> None:
     root = new(tmp_path)
     classes(root / "images", 9)
     plain = open_images(root)
@@ -569,5 +569,5 @@ def test_files_that_may_say_a_split_beside_the_classes_are_named(file: str, tmp_
     (root / file).write_text("")
     (root / "classes.txt").write_text("")
     data = open_images(root)
-    assert f"; {file} beside the classes may say a split, which is not used" in notes(data)
+    assert f"; {file} next to the classes may say a split, which is not used" in notes(data)
     assert "may say a split" not in notes(plain) and data.train.fingerprint == plain.train.fingerprint

@@ -167,7 +167,7 @@ def test_patterns_that_name_no_set_are_refused(text: str, error: type[Exception]
 
 
 def hub(path: Path, numbers: range) -> None:
-    """A file as the Hub has ImageNet, with two images a row group."""
+    """A file as the Hub has ImageNet, with two images per row group."""
     cells = [{"bytes": png(i), "path": f"{i}.png"} for i in numbers]
     features = Features({"image": ImageFeature(), "label": ClassLabel(names=NAMES)})
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -220,10 +220,10 @@ def test_a_parquet_column_that_may_say_groups_is_named(tmp_path: Path) -> None:
 
 @for_each(
     [
-        ("train train_aug test", (6, 6), "shards of train aug beside those of 'train' are left out"),
-        ("train noisy-train val", (6, 6), "shards of noisy train beside"),
-        ("train train_aug", (3, 3), "shards of train aug beside"),
-        ("train train_10k val", (6, 6), "shards of train 10k beside"),
+        ("train train_aug test", (6, 6), "shards of train aug next to those of 'train' are left out"),
+        ("train noisy-train val", (6, 6), "shards of noisy train next to"),
+        ("train train_aug", (3, 3), "shards of train aug next to"),
+        ("train train_10k val", (6, 6), "shards of train 10k next to"),
         ("train validation test", (6, 6), "shards of the part 'test' are left out, for there are some of 'val'"),
         ("train/a train/b val/c", (12, 6), ""),
         ("mini-train-0 mini-train-1-of-2 mini-val-0", (12, 6), ""),

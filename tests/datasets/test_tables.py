@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Forty images, each of noise of its own, in a folder beside the table."""
+    """Forty images, each of noise of its own, in a folder next to the table."""
     (tmp_path / "pictures").mkdir()
     for number in range(40):
         pixels = np.random.default_rng(number).integers(0, 256, (8, 8), np.uint8)

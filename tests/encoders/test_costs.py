@@ -37,7 +37,7 @@ class Attention(nn.Module):
 
 
 class Residual(nn.Module):
-    """Three convolutions of the same size beside a path that keeps the first one's output."""
+    """Three convolutions of the same size next to a path that keeps the first one's output."""
 
     def __init__(self) -> None:
         super().__init__()

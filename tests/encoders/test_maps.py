@@ -89,7 +89,7 @@ class Kind:
     n_prefix: int = 0
     norm: str = ""  # through which the tokens of blocks go
     pools: bool = False  # the features are the mean of the map
-    within: int = 0  # how many cells beside itself a place may change most, for strided kernels see aside of their cell
+    within: int = 0  # how many cells beyond itself a place may change, for strided kernels see aside of their cell
 
 
 def of_timm(name: str, **options: Any) -> Callable[[], Any]:
@@ -190,7 +190,7 @@ KINDS = {
     "Pixio": TOKENS(build=of_zoo("pixio", img_size=80, **NARROW), n_prefix=8),
     "data2vec": TOKENS(build=of_zoo("vit_post_norm", size="base", img_size=80, **NARROW)),
     "CoCa": TOKENS(build=of_zoo("coca_vit", name=PATCH16, pooled_dim=32, img_size=80, **NARROW)),
-    "ViT of the pocket": TOKENS(
+    "toy ViT": TOKENS(
         build=of_zoo("vit_small", img_size=40, patch_size=8, width=24, depth=3, n_heads=2, dim=10), px=40, n_prefix=0
     ),
     "transformers' DINOv2": TOKENS(

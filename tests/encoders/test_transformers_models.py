@@ -156,7 +156,7 @@ def test_the_norm_after_a_mean_of_patches_is_taken_where_transformers_takes_it(m
 
 
 @torch.no_grad()
-def test_beit_after_pretraining_keeps_the_norm_that_its_repository_has_beside_the_backbone() -> None:
+def test_beit_after_pretraining_keeps_the_norm_that_its_repository_has_next_to_the_backbone() -> None:
     config = SMALL | {"use_shared_relative_position_bias": True, "use_mask_token": True}
     whole = BeitForMaskedImageModeling(BeitConfig(**config)).eval()
     for parameter in whole.parameters():

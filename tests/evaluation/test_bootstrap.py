@@ -21,7 +21,7 @@ from zoo.evaluation.bootstrap import (
 
 
 def wrong(*counts: tuple[int, int]) -> Any:
-    """One probe an image set of (wrong, right) images."""
+    """One probe per image set of (wrong, right) images."""
     (n_wrong, n_right) = counts[0]
     return np.repeat(np.array([1, 0], dtype=np.int8), [n_wrong, n_right])[:, None]
 

@@ -139,7 +139,7 @@ def test_where_divide_and_conquer_fails_iteration_takes_its_place(monkeypatch: p
 
 
 @for_each([3e38, 1e12, -1e9])
-def test_a_number_beside_which_the_others_have_no_digits_is_refused_with_row_and_column(value: float) -> None:
+def test_a_number_next_to_which_the_others_have_no_digits_is_refused_with_row_and_column(value: float) -> None:
     random = np.random.default_rng(0)
     y = np.arange(90) % 3
     x = (random.normal(size=(3, 256))[y] + random.normal(size=(90, 256))).astype(np.float32)

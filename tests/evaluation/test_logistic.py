@@ -156,7 +156,7 @@ def test_one_hot_features_have_a_closed_form(c: float) -> None:
     y = np.repeat(np.arange(n_classes), copies)
     probe = LogisticProbe(C=c, tol=1e-10, precision="float64").fit(np.eye(n_classes)[y], y)
 
-    def slope(a: float) -> float:  # weights a (1 - 1/k) on the diagonal, -a/k beside it: |W|^2 is a^2 (k - 1)
+    def slope(a: float) -> float:  # weights a (1 - 1/k) on the diagonal, -a/k off it: |W|^2 is a^2 (k - 1)
         return a / c - copies * n_classes * math.exp(-a) / (1.0 + (n_classes - 1) * math.exp(-a))
 
     apart = brentq(slope, 0.0, 100.0)

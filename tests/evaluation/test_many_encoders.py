@@ -91,7 +91,7 @@ def expected(data: ImageData, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.parametrize("where", ["", "memory://many"])
-def test_rows_are_those_of_the_library_and_lie_whole_beside_the_features(
+def test_rows_are_those_of_the_library_and_lie_whole_next_to_the_features(
     where: str, data: ImageData, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))

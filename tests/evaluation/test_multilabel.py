@@ -1,4 +1,4 @@
-"""Images with tags: one probe a tag, their mean average precision, and what goes into the results."""
+"""Images with tags: one probe per tag, their mean average precision, and what goes into the results."""
 
 from __future__ import annotations
 

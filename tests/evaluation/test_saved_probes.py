@@ -196,7 +196,7 @@ def test_nothing_is_left_of_a_probe_that_could_not_be_written(
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SavedProbe, torch.Tensor]:
-    """A probe of an encoder of the pocket with both exports, and preprocessed images."""
+    """A probe of a toy encoder with both exports, and preprocessed images."""
     images = image_set(30, seed=3)
     network, preprocess = load_encoder(ENCODER)
     some = featurise(network, preprocess, images, name=ENCODER, device="cpu")
@@ -230,7 +230,7 @@ def test_the_onnx_model_predicts_what_torch_does(exported: tuple[Path, SavedProb
     assert json.loads(metadata["classes"]) == ["a", "b", "c"] and metadata["encoder"] == ENCODER
 
 
-def test_an_onnx_model_above_the_limit_of_protobuf_has_its_weights_beside_it(
+def test_an_onnx_model_above_the_limit_of_protobuf_has_its_weights_next_to_it(
     exported: tuple[Path, SavedProbe, torch.Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
@@ -241,7 +241,7 @@ def test_an_onnx_model_above_the_limit_of_protobuf_has_its_weights_beside_it(
     assert sizes.keys() == {DESCRIPTION, NUMBERS, "model.onnx", "model.onnx.data"}
     n_bytes = sum(tensor.nbytes for tensor in saved.network[0].parameters())
     assert sizes["model.onnx.data"] > n_bytes / 2 > sizes["model.onnx"]
-    folder = folder.rename(tmp_path / "moved")  # the model names the file beside it without a path
+    folder = folder.rename(tmp_path / "moved")  # the model names the file next to it without a path
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     with torch.inference_mode():
         expected = saved.module()(pixels).numpy()

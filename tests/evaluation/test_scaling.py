@@ -175,7 +175,7 @@ def test_cross_validation_chooses_on_the_labels_alone() -> None:
         ({"preparations": ("whitened -1",)}, "expected .*a shrinkage above 0"),
         ({"preparations": ()}, r"preparations are \[\], expected one or more"),
         ({"preparations": PREPARATIONS, "C": 1.0}, "expected one, whose C is given"),
-        ({"preparations": PREPARATIONS, "stop": "scikit-learn"}, "fits features as they are.*zoo-logistic-2"),
+        ({"preparations": PREPARATIONS, "stop": "scikit-learn"}, "fits unscaled features.*zoo-logistic-2"),
         ({"folds": 1}, "folds is 1, expected 0 or a whole number from 2 on"),
     ],
     arguments=2,

@@ -134,7 +134,7 @@ def test_what_a_card_takes_is_the_same_when_it_is_derived_from_another(
     assert torch.equal(replace_pooling(own, card)(IMAGES), by_card(IMAGES))
 
 
-def test_an_average_beside_a_class_token_is_not_interleaved() -> None:
+def test_an_average_next_to_a_class_token_is_not_interleaved() -> None:
     card = small_card("vit_small_patch16_224", layer="cls+avg", dim=64, order="interleaved")
     own = own_encoder(card)
     assert derive_card(card, features="avg+cls") is card

@@ -69,7 +69,7 @@ def test_an_unreadable_image_is_left_out_of_every_part(tmp_path: Path) -> None:
     assert all(features.skipped[0].position == 3 for features in found.values())
 
 
-def test_parts_beside_each_other_are_features_of_another_name(tmp_path: Path) -> None:
+def test_parts_side_by_side_are_features_of_another_name(tmp_path: Path) -> None:
     images, wide = image_set(10), Columns(0, 1, 2, 3, 4)
     found = featurise_parts(wide, wide, to_tensor, images, parts_in(tmp_path), how=FeaturisingOptions())
     both = join_features(found, ["one@avg:0", "one"], name="one@both", representation="both")

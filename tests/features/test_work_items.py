@@ -174,7 +174,7 @@ def test_other_images_another_size_of_shards_and_other_features_are_refused(tmp_
         compute_item(replace(setting, fingerprints={"train": "other", "val": ""}), item)
     compute_item(setting, item)
     assert planned(replace(setting, shard_size=7), "one")[0] == replace(item, number=1)  # as the folder was begun
-    with pytest.raises(QueryError, match="begun with 16 images a shard"):
+    with pytest.raises(QueryError, match="begun with 16 images per shard"):
         compute_item(setting, replace(item, shard_size=7, number=3))
     run = folder_of(setting, "one") / "run.json"
     run.write_text(run.read_text().replace('"card"', '"avg"'))

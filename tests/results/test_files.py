@@ -1,4 +1,4 @@
-"""Results of a user beside the shipped ones: which count, what is left out and why; what was shipped must be right."""
+"""Results of a user along with the shipped ones: which count, what is left out and why; shipped ones must be right."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_nothing_is_lost_of_lines_that_cannot_be_merged(tmp_path: Path) -> None:
     assert (counts(done), mine()) == ((1, 0, 0, 0, 3), [BASE])
     said = {one["place"].rpartition("/")[2]: one for one in aside(done)}
     assert said["dino_vitS16.csv, line 4"]["line"].startswith("nobody,linear_probe_error")
-    assert "has no provenance beside it" in said["dino_vitS16.csv, line 3"]["sentence"]
+    assert "has no provenance next to it" in said["dino_vitS16.csv, line 3"]["sentence"]
     assert said["dino_vitS16.provenance.jsonl, line 2"]["line"] == "{broken"
 
 

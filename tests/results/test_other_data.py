@@ -1,4 +1,4 @@
-"""Measurements on other data sets than ImageNet-1K stand beside the published ones and change no table."""
+"""Measurements on other data sets than ImageNet-1K stand next to the published ones and change no table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Numbers that the papers of RankMe, LiDAR and CLID print: complete, and where they contradict each other.
 
-Tables that repeat each other and averages that are printed beside what they average check cells that were read apart.
+Tables that repeat each other and averages that are printed next to what they average check cells that were read apart.
 """
 
 from __future__ import annotations

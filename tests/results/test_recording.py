@@ -193,7 +193,7 @@ def test_what_another_processor_rounds_otherwise_is_the_same_number(results: Pat
         record({far: TOLD})
 
 
-def test_an_image_that_falls_into_another_class_is_another_number_told_beside_what_is_new(results: Path) -> None:
+def test_an_image_that_falls_into_another_class_is_another_number_told_next_to_what_is_new(results: Path) -> None:
     record({BASE: TOLD})
     one_more = replace(BASE, value=100 * 8 / 450, ci_low=0.4, ci_high=3.5)
     before = (results / "measured" / "dino_vitS16.csv").read_bytes()

@@ -52,7 +52,7 @@ def write_home(folder: Path) -> dict[str, Any]:
 
 
 def call(*arguments: str) -> tuple[str, str]:
-    """What a verb prints, and says beside it."""
+    """What a verb prints, and says along with it."""
     from click.testing import CliRunner
 
     from zoo.cli import zoo

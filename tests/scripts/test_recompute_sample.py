@@ -1,4 +1,4 @@
-"""Submitted rows are checked and measured again: of an encoder of the pocket on few images, nothing is replaced."""
+"""Submitted rows are checked and measured again: of a toy encoder on few images, nothing is replaced."""
 
 from __future__ import annotations
 

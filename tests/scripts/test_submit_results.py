@@ -84,7 +84,7 @@ def test_a_contribution_is_a_branch_that_others_merge(
     assert find_provenance(BASE) == TOLD
 
 
-def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
+def test_each_number_stands_next_to_the_best_one_known(repository: Path) -> None:
     better = [replace(BASE, encoder="mae_vitB16", value=value, seed=seed) for seed, value in enumerate((11.0, 12.0))]
     there = [*better, replace(BASE, encoder="dino_rn50", value=14.0)]
     record(dict.fromkeys(there, TOLD), folder=repository / "results" / "measured", alone=True)

@@ -277,7 +277,7 @@ def test_the_log_begins_with_the_population_in_the_order_of_the_draw() -> None:
 
 
 @for_each(script.read_log(WEIGHTS / "log.csv"), name=lambda run: run.encoder)
-def test_a_row_of_the_log_is_of_this_recipe_and_of_the_file_beside_it(run: script.Run) -> None:
+def test_a_row_of_the_log_is_of_this_recipe_and_of_the_file_next_to_it(run: script.Run) -> None:
     assert run.state in ("trained", "collapsed", "failed")
     assert script._is_done(run, population() | twins(), WEIGHTS)
     assert run.size_bytes == (WEIGHTS / f"{run.encoder}.safetensors").stat().st_size < script.LARGEST_BYTES

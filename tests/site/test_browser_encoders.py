@@ -80,7 +80,7 @@ def test_neighbours_are_compared_by_links_of_the_script(open_page: OpenPage) -> 
     assert compared(page) == ["dino_vitS16", *variants]
 
 
-def test_copy_buttons_copy_what_stands_beside_them(open_page: OpenPage) -> None:
+def test_copy_buttons_copy_what_stands_next_to_them(open_page: OpenPage) -> None:
     page = open_page("encoders/dino_vitS16.html")
     buttons = page.locator("button.copy")
     assert buttons.count() >= 2

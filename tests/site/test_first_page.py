@@ -196,7 +196,7 @@ def test_what_a_network_learnt_from() -> None:
     assert {kind(name) for name in ("sup_rn50", "eupe_vitT16")} == {"labels"} and kind("init_rn50") == "none"
 
 
-def test_points_of_about_the_same_size_lie_beside_each_other_and_alone_ones_where_they_are() -> None:
+def test_points_of_about_the_same_size_lie_side_by_side_and_alone_ones_where_they_are() -> None:
     same = [PlotPoint(id=f"{n}", href="", x=23_508_032 + n, y=20 + n / 10) for n in range(40)]
     alone = PlotPoint(id="alone", href="", x=90e6, y=20)
     found = spread_points([*same, alone])

@@ -35,11 +35,11 @@ def earlier(tmp_path: Path) -> Path:
 
 
 def alone(folder: Path) -> bool:
-    """True if nothing lies beside a folder."""
+    """True if nothing lies next to a folder."""
     return [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_a_new_site_has_its_files_its_list_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_new_site_has_its_files_its_list_and_nothing_next_to_it(tmp_path: Path) -> None:
     written = write_site(iter(files()), tmp_path / "site", title="Mine")
     found = present(tmp_path / "site")
     listed = json.loads(found.pop("site.json"))

@@ -1,6 +1,6 @@
 """Checkpoints as the training scripts write them, and what their networks compute, without any library's model.
 
-A module here describes sources: the names and shapes of what they save, what stands beside it, and the forward pass on
+A module here describes sources: the names and shapes of what they save, what stands next to it, and the forward pass on
 those names. Nothing of :mod:`zoo`, timm or torchvision is used, so that a mistake made there cannot be made here too.
 """
 

@@ -58,7 +58,7 @@ def clip_resnet_shapes(layers: tuple[int, int, int, int], *, width: int, project
 
 
 def clip_text_shapes(*, projection: int, width: int = 32, depth: int = 1) -> Shapes:
-    """The text tower, which stands beside the image tower without a prefix."""
+    """The text tower, which stands next to the image tower without a prefix."""
     return {
         "positional_embedding": (77, width),
         "text_projection": (width, projection),

@@ -20,7 +20,7 @@ from .vit_dialects import respelled
 from .vit_forward import affine, exact_gelu, layer_norm, patches, with_class_token
 from .vit_names import Shapes, State, linear_shapes, norm_shapes
 
-TEXT = {"logit_scale": torch.ones(()), "text.transformer.weight": torch.ones(2)}  # beside an image tower
+TEXT = {"logit_scale": torch.ones(()), "text.transformer.weight": torch.ones(2)}  # next to an image tower
 
 
 def tanh_gelu(x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def mixed(q: Tensor, k: Tensor, v: Tensor, *, n_heads: int) -> Tensor:
 
 
 def as_openclip(state: State, **more: Tensor) -> State:
-    """OpenCLIP's own towers, beside a text tower with a prefix."""
+    """OpenCLIP's own towers, next to a text tower with a prefix."""
     tower = respelled(
         state,
         (r"^cls_token$", "class_embedding"),
@@ -117,7 +117,7 @@ def as_tips(state: State, *, is_gated: bool) -> bytes:
 
 
 def as_imagebind(state: State, projection: Tensor) -> State:
-    """Two frames, of which the kernels are added for an image; towers of other modalities beside."""
+    """Two frames, of which the kernels are added for an image; towers of other modalities as well."""
     named = respelled(
         state,
         (r"^(cls_token)$", r"modality_preprocessors.vision.\1"),

@@ -141,7 +141,7 @@ def mae_decoder(*, width: int, n_tokens: int, patch_px: int) -> Shapes:
 
 
 def mae_training(weights: State, *, width: int, n_tokens: int, patch_px: int) -> dict[str, Any]:
-    """``save_model`` of ``util/misc.py``: unwrapped, with the decoder beside the encoder."""
+    """``save_model`` of ``util/misc.py``: unwrapped, with the decoder next to the encoder."""
     model = weights | filled(mae_decoder(width=width, n_tokens=n_tokens, patch_px=patch_px), seed=22)
     arguments = argparse.Namespace(model="mae_vit_base_patch16", mask_ratio=0.75, norm_pix_loss=True, blr=1.5e-4)
     return {

@@ -25,7 +25,7 @@ Namer = Callable[[State], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What a transformer has beside blocks of attention and MLP."""
+    """What a transformer has in addition to blocks of attention and MLP."""
 
     n_registers: int = 0
     has_class_token: bool = True
@@ -238,7 +238,7 @@ def as_refiner(state: State) -> dict[str, Any]:
 
 
 def as_data2vec2(state: State, *, n_first: int) -> dict[str, Any]:
-    """The student, whose first blocks belong to the encoder of images, and its teacher beside it."""
+    """The student, whose first blocks belong to the encoder of images, and its teacher next to it."""
     image = "modality_encoders.IMAGE"
     inner = {}
     for name, tensor in state.items():

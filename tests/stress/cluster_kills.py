@@ -2,12 +2,13 @@
 
     python tests/stress/cluster_kills.py [--runs 100] [--every 3] [--items] [--seed 0]
 
-A cluster of two nodes of one CPU each is started on this machine. Every run computes the features of two encoders of
-the pocket on rendered shapes, in 20 items, into an empty folder, with one worker a node. Meanwhile either a worker is
+A cluster of two nodes of one CPU each is started on this machine. Every run computes the features of two toy encoders
+on rendered shapes, in 20 items, into an empty folder, with one worker a node. Meanwhile either a worker is
 killed, or the second node with all its processes, which comes back a second later; between two kills lie ``--every``
 seconds on average. With ``--items`` the items are a sleep and a file instead, which takes less of the processor.
-Expected: indexes, and the files beside them, are those of a run in one process without a kill; the workers' deaths that
-items met with are no more than the kills, so that none cost more than one item. The command exits with 1 otherwise.
+Expected: indexes, and the files next to them, are those of a run in one process without a kill; the workers' deaths
+that items met with are no more than the kills, so that none cost more than one item. The command exits with 1
+otherwise.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def again(index: int, seed: int) -> int:
 def main() -> int:
     """Runs the workers, and prints what they counted."""
     parser = argparse.ArgumentParser(description="Malicious and damaged files, by the thousand.")
-    parser.add_argument("--mutations", type=int, default=100_000, help="damaged files beside the corpus [100000]")
+    parser.add_argument("--mutations", type=int, default=100_000, help="damaged files added to the corpus [100000]")
     parser.add_argument("--workers", type=int, default=2, help="processes [2]")
     parser.add_argument("--seed", type=int, default=0, help="of the mutations [0]")
     parser.add_argument("--seconds", type=float, default=20, help="after which a file counts as hung [20]")

@@ -57,7 +57,7 @@ def test_any_file_can_be_a_study(tmp_path: Path) -> None:
 
 
 def study_folder(folder: Path, mean: str = "20") -> Path:
-    """The small study as a folder, whose bound lies in a module beside it."""
+    """The small study as a folder, whose bound lies in a module next to it."""
     folder.mkdir(exist_ok=True)
     small_study(
         folder,

@@ -120,7 +120,7 @@ def experiment_with(*effects: RandomisedEffect) -> Any:
     [
         (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-2), True, ""),
         (effect_of(p=0.05, p_family=0.4, alone=-2, beside=-2), True, "family-wise p is 0.4"),
-        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-0.5), True, "0 lies in the interval"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-0.5), True, "0 lies in the least-squares interval"),
         (effect_of(p=0.01, p_family=0.04, alone=2, beside=2), False, "the other way"),
         (effect_of(p=0.01, p_family=0.04, alone=-2, beside=0.5), False, "different signs"),
         (effect_of(p=0.06, alone=-2, beside=-0.5), False, "not detected"),

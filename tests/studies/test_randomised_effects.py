@@ -83,7 +83,7 @@ def test_levels_of_one_choice_are_held_against_the_mean_of_the_others():
     assert alone.value == pytest.approx(mean[True] - mean[False])
 
 
-def test_interactions_are_found_beside_the_effects():
+def test_interactions_are_found_next_to_the_effects():
     contrasts, outcomes = planted(5, effect=2.0, interaction=5.0)
     pairs = [("crop", "vit", "usability"), ("crop", "epochs", "usability"), ("crop", "vit", "probe_gen")]
     found = randomised_interactions(contrasts, outcomes, pairs, n_permutations=999)

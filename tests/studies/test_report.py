@@ -93,7 +93,7 @@ def test_one_page_stands_alone_with_its_figures_inside(runs: list[StudyRun], tmp
     assert b"<svg" in base64.b64decode(image.partition(",")[2])
     for anchor in (target[1:] for target in targets if target.startswith("#")):
         assert f'id="{anchor}"' in text
-    assert "7.244" in text  # the estimate, whose file is not beside it
+    assert "7.244" in text  # the estimate, whose file is not next to it
 
 
 def test_an_untouched_page_is_replaced_with_the_same_bytes_and_any_other_file_is_kept(

@@ -252,7 +252,7 @@ def _npz_files(attack: bytes) -> Iterator[tuple[str, bytes]]:
     yield "an array whose header is long", archive({"a.npy": array(header=" " * 30_000)})
     yield "an array without a header", archive({"a.npy": NUMBERS})
     yield "truth values of other bytes in an array", archive({"a.npy": array(b"\2\3", dtype="'|b1'", shape="(2,)")})
-    yield "a pickle beside arrays", archive({**good, "data.pkl": attack})
+    yield "a pickle next to arrays", archive({**good, "data.pkl": attack})
     yield "arrays of zeros", archive({"a.npy": array(bytes(2**28), shape="(67108864,)")}, methods={"a.npy": DEFLATED})
     yield "an array of an unknown compression", archive(good, methods={"a.npy": 99})
     yield (

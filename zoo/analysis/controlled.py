@@ -121,7 +121,7 @@ def controlled_effect(
     -------
     ControlledEffect
         Estimates in units of the outcome: per unit of log(treatment), or of a level against the reference; negative is
-        better for risks. Intervals and p-values are those of Student's t; HC3 stands beside.
+        better for risks. Intervals and p-values are those of Student's t; HC3 stands next to them.
 
     Raises
     ------

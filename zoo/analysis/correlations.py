@@ -87,16 +87,6 @@ def compare_pairs(
     )
 
 
-def list_pair_estimates(
-    differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
-) -> list[Estimate]:
-    """The difference of every pair, without an interval; the index holds the terms, such as ids of encoders."""
-    return [
-        Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
-        for term, value in differences.items()
-    ]
-
-
 def correlate_columns(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:
@@ -128,20 +118,6 @@ def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
     """True if a correlation is at least 0.5 in size, in the direction of ``sign`` or, if it is 0, in either."""
     value = correlation.value or 0.0
     return (abs(value) if sign == 0 else sign * value) >= HIGH
-
-
-def correlate_leaving_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
-    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
-    pairs = pd.DataFrame({"first": first, "second": second}).dropna()
-    if len(pairs) < FEWEST_ENCODERS:
-        raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
-    without = {}
-    for row in pairs.index:
-        rest = pairs.drop(index=row)
-        if any(is_constant(rest[name]) for name in rest):
-            raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
-        without[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
-    return pd.Series(without, dtype="float64", name="r")
 
 
 def is_constant(values: pd.Series[float] | NDArray[Any]) -> bool:

@@ -6,7 +6,6 @@ go to the first id in alphabetical order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..optional import require_extra
@@ -56,10 +55,3 @@ def _mean(group: str, values: NDArray[np.float64], table: StudyTable, outcome: s
 def sort_by_error(frame: pd.DataFrame, by: str) -> pd.DataFrame:
     """Rows that have an error or risk, lowest first, ties by id."""
     return frame.dropna(subset=[by]).sort_index().sort_values(by, kind="stable")
-
-
-def select_best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -> pd.DataFrame:
-    """The best row of each group, in the order of the groups; rows without a group are left out."""
-    columns = [groups] if isinstance(groups, str) else list(groups)
-    best: pd.DataFrame = sort_by_error(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
-    return best.sort_values(columns, kind="stable")

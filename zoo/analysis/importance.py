@@ -277,7 +277,7 @@ def estimate_level_effect(importance: Importance, feature: str, levels: Sequence
 
     In the outcome's unit; negative lowers the risk. A missing value counts as another one.
     """
-    shap = _shap_of(importance, feature)
+    shap = get_shap_values(importance, feature)
     chosen = importance.values[feature].astype(object).isin(list(levels)).to_numpy(bool)
     if chosen.all() or not chosen.any():
         raise QueryError(
@@ -294,7 +294,8 @@ def number_effect(importance: Importance, feature: str, *, encoders: Collection[
     The cut is nearest to the median; encoders without a number, or not among ``encoders``, are left out.
     """
     chosen = np.ones(importance.n, dtype=bool) if encoders is None else importance.shap.index.isin(list(encoders))
-    shap, numbers = _shap_of(importance, feature)[chosen], importance.values[feature].to_numpy(dtype=float)[chosen]
+    shap = get_shap_values(importance, feature)[chosen]
+    numbers = importance.values[feature].to_numpy(dtype=float)[chosen]
     known = np.isfinite(numbers)
     shap, numbers = shap[known], numbers[known]
     cuts = sorted(set(numbers.tolist()))[1:]
@@ -342,19 +343,6 @@ def iterate_subsampled_trees(
         yield tree_importance(part, outcome, features=features, parameters=parameters, seed=seed)
 
 
-def average_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
-    """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
-    shap, values = _shap_of(importance, feature), importance.values[feature].astype(object)
-    known = values[values.notna()].astype(str)
-    unit, outcome = STUDY_COLUMNS[importance.outcome].unit, importance.outcome
-    label = Estimate(term="", n=0, unit=unit, outcome=outcome, method=f"mean SHAP value of {feature}")
-    means = []
-    for value in sorted(known.unique()):
-        chosen = shap[(values.astype(str) == value).to_numpy(bool)]
-        means.append(label.with_value(chosen.mean(), term=value, n=len(chosen)))
-    return tuple(sorted(means, key=lambda one: (one.value or 0.0, one.term)))
-
-
 def describe_direction(effect: Estimate, *, mean: float) -> Direction:
     """A difference of mean SHAP values in words; below 1 % of the outcome's mean absolute value it is little.
 
@@ -366,7 +354,8 @@ def describe_direction(effect: Estimate, *, mean: float) -> Direction:
     return "raises" if effect.value > 0 else "lowers"
 
 
-def _shap_of(importance: Importance, feature: str) -> Array:
+def get_shap_values(importance: Importance, feature: str) -> Array:
+    """SHAP values (n,) of a feature, in the unit of the outcome; QueryError if the trees do not know it."""
     if feature not in importance.shap.columns:
         raise QueryError(
             f"The trees of {importance.outcome} do not know {feature}; expected one of "

@@ -4,8 +4,8 @@ Coefficients that the rows do not identify are named and have no value. The glob
 2023, appendix C.4) is least squares of one outcome on one treatment and :data:`CONTROLS`, without those that the
 treatment determines (:data:`TIED`), over rows with all of them. Numbers enter as natural logarithms, but for the number
 of augmentations, the patch size and the year. The control ``projector`` is the second projector's architecture, else
-the first's, else ``none``; beside the size of the projector it does not fall back on the first, for only so the printed
-coefficient of usability, -0.68, comes out.
+the first's, else ``none``; together with the size of the projector it does not fall back on the first, for only so the
+printed coefficient of usability, -0.68, comes out.
 """
 
 from __future__ import annotations
@@ -159,9 +159,9 @@ def fit_ols(
 ) -> OlsFit:
     """Ordinary least squares, with terms that the rows do not identify left without a value.
 
-    Classical intervals and p-values are of Student's t; those with HC3 standard errors stand beside them. ``design`` is
-    (n_rows, n_terms) with the constant as a column; ``terms`` are those wanted as estimates, by default all; ``unit``
-    is that of every coefficient, or of each.
+    Classical intervals and p-values are of Student's t; those with HC3 standard errors stand next to them. ``design``
+    is (n_rows, n_terms) with the constant as a column; ``terms`` are those wanted as estimates, by default all;
+    ``unit`` is that of every coefficient, or of each.
     """
     _check_rows(design, outcome, outcome_name)
     null = find_null_vectors(design)

@@ -1,6 +1,6 @@
 """The encoders whose design choices were drawn at random.
 
-``docs/randomised.md`` is the design; rows and cards of the user take no part. A contrast is a number an encoder, NaN
+``docs/randomised.md`` is the design; rows and cards of the user take no part. A contrast is a number per encoder, NaN
 where the choice does not apply.
 """
 
@@ -59,7 +59,7 @@ _NEEDED = {"100%", "3-shot"}  # errors
 class RandomisedPopulation:
     """The encoders that were drawn and measured; every frame has their ids as its index, in the order of the draw."""
 
-    choices: pd.DataFrame  # one column a choice, as drawn
+    choices: pd.DataFrame  # one column per choice, as drawn
     contrasts: pd.DataFrame  # float64, columns of UNITS; NaN where a choice does not apply
     outcomes: pd.DataFrame  # percentage points: columns of OUTCOMES, and "approx"
     log: pd.DataFrame  # of the runs: "state", "seconds", "rankme", ...

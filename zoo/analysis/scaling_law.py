@@ -80,11 +80,6 @@ def reduce_to_full_shot(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(T=rows["train_test"], probe_gen=0.0, enc_gen=0.0)
 
 
-def arrange_as_printed(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows arranged so that the fitted law is Eq. 25 to the letter: W multiplies usability, not T."""
-    return rows.assign(T=rows["usability"], enc_gen=rows["enc_gen"] + rows["approx"])
-
-
 def predict_law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
     """Errors in percent that the law predicts, in the shape of the cells; lower is better.
 

@@ -1,6 +1,6 @@
 """Blocks of networks whose names do not say them: how many there are in each stage, and their channels.
 
-``metadata/blocks.tsv`` has a row a network, by backbone and options; ``scripts/derive_blocks.py`` writes it with
+``metadata/blocks.tsv`` has a row per network, by backbone and options; ``scripts/derive_blocks.py`` writes it with
 :func:`zoo.encoders.intermediate_features.detect_stages`, which looks at the network itself. Nothing here imports torch.
 """
 

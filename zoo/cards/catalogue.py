@@ -2,8 +2,8 @@
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
 and ``like = "ID"`` inside an encoder starts from another encoder. Reading and checking them is what
-:mod:`zoo.cards.content_cache` saves, with a copy for the shipped cards and one for the user's; beside every card a copy
-has the facts of all cards that listings show, a column each, so that a listing builds no card.
+:mod:`zoo.cards.content_cache` saves, with a copy for the shipped cards and one for the user's; in addition to every
+card a copy has the facts of all cards that listings show, a column each, so that a listing builds no card.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def _shipped(stamps: tuple[Stamp, ...]) -> CachedContent:
 
 
 def parse_own_cards(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Checked facts of cards beside the shipped ones, by id, and a sentence for each that is wrong."""
+    """Checked facts of cards in addition to the shipped ones, by id, and a sentence for each that is wrong."""
     from .reading import parse_cards
 
     with use_shipped_only():

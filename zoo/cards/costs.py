@@ -1,6 +1,6 @@
 """What an encoder costs to run: floating point operations, parameters and activations, computed from its network.
 
-``metadata/costs.tsv`` has a row a network: the numbers do not depend on the weights, so encoders that share backbone,
+``metadata/costs.tsv`` has a row per network: the numbers do not depend on the weights, so encoders that share backbone,
 options, features and size of images share a row. ``scripts/derive_costs.py`` writes it with
 :func:`zoo.encoders.costs.compute_card_cost`, which runs each network on tensors without content. Nothing here imports
 torch.

@@ -60,7 +60,7 @@ def format_fact_label(name: str) -> tuple[str, str]:
 
 @cache
 def read_meanings() -> dict[str, str]:
-    """What every fact means, by its dotted name, as the comment beside it in the schema says it once.
+    """What every fact means, by its dotted name, as the comment next to it in the schema says it once.
 
     >>> read_meanings()["representation.dim"]
     'dimensions of the features'

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 CommercialUse: TypeAlias = Literal["yes", "no", "conditions", "unknown"]
 
 LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
-"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
+"""What ``--licence`` takes in addition to ids of licences; several are joined by commas, and one of them is enough."""
 
 
 @dataclass(frozen=True, slots=True)

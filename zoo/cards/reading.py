@@ -273,7 +273,7 @@ def _refuse_unknown(where: str, key: str, known: set[str]) -> NoReturn:
 
 _REGISTERED = "zoo:"  # scheme of registered weights, of which two processes may make two cards at once
 DERIVED = "derived"
-"""Folder beside card files with what a script writes; each of its files belongs to the card file of its name."""
+"""Folder next to card files with what a script writes; each of its files belongs to the card file of its name."""
 Shipped: TypeAlias = Mapping[str, tuple[Path, str]]
 """By id the card file of an encoder that is checked already, and its ``weights.url``."""
 
@@ -282,7 +282,7 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
     """Checked facts by encoder id, and a sentence for each card or file that is wrong and left out.
 
     ``sources`` is the content of card files. Without ``shipped`` they are the shipped ones, which must all be right;
-    with it they are the user's, beside those encoders.
+    with it they are the user's, in addition to those encoders.
     """
     refused: list[str] = []
     files = _CardFiles(sources, shipped, refused)

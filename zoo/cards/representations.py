@@ -23,7 +23,7 @@ Networks without tokens of one width, as ResNets, EfficientNets and Swin, have n
 ==========================  ===================================================================================
 
 Tokens of every block of a transformer go through the final norm, or, where a backbone norms after its pooling
-(``fc_norm``), the pooled tokens go through that; maps are as the block gives them. An average beside a class token
+(``fc_norm``), the pooled tokens go through that; maps are as the block gives them. An average next to a class token
 follows it. Many spellings, without regard to case, are one name, and the name of the card's features is the id of the
 card. Everything but the features is that of the encoder.
 

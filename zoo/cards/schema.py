@@ -1,6 +1,6 @@
 """The facts of an encoder as dataclasses, and the names of those facts as columns of tables.
 
-One TOML file a family has the facts; :mod:`zoo.cards.reading` reads and checks them. Units are in the names of the
+One TOML file per family has the facts; :mod:`zoo.cards.reading` reads and checks them. Units are in the names of the
 fields. Columns have the names of the published tables, so that scripts and habits carry over; the dotted names of the
 card are longer and clearer.
 """
@@ -153,7 +153,7 @@ class Architecture:
     name: str  # "vits": coarse
     exact: str  # "vits16 4xcls": fine, names the supervised twin
     patch_size_px: Maybe[int]  # side of a patch
-    n_registers: Maybe[int]  # tokens beside class token and patches
+    n_registers: Maybe[int]  # tokens other than class token and patches
     native_px: Maybe[int]  # side of the image whose patch grid the position embeddings of the file have
     size_step_px: Maybe[int]  # sides that it takes are multiples of it; not applicable: native_px alone
     n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
@@ -203,7 +203,7 @@ class Pretraining:
     augmentations: Maybe[tuple[str, ...]]  # of the views
     augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
     epochs: Maybe[int]  # passes over the data set
-    batch_size: Maybe[int]  # images a step
+    batch_size: Maybe[int]  # images per step
     optimizer: Maybe[str]  # of pretraining
     learning_rate: Maybe[float]  # the base rate as its authors state it, for most of them per 256 images
     weight_decay: Maybe[float]  # of pretraining
@@ -370,7 +370,7 @@ class EncoderCard:
 
     @property
     def saw_texts(self) -> bool:
-        """Whether it was trained with a text tower beside it."""
+        """Whether it was trained with a text tower next to it."""
         return self.objective.mode == "language_supervised" or self.objective.name in _OF_TEXTS
 
     @property
@@ -548,7 +548,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("z_dim", "representation.dim", "representation", "whole number", "dimensions of the features"),
     Column("z_layer", "representation.layer", "representation", "text", "which features are taken"),
     Column("epochs", "pretraining.epochs", "optimization", "whole number", "epochs of pretraining"),
-    Column("batch_size", "pretraining.batch_size", "optimization", "whole number", "images a step"),
+    Column("batch_size", "pretraining.batch_size", "optimization", "whole number", "images per step"),
     Column("optimizer", "pretraining.optimizer", "optimization", "text", "optimizer of pretraining"),
     Column("learning_rate", "pretraining.learning_rate", "optimization", "number", "base rate as the authors state it"),
     Column("weight_decay", "pretraining.weight_decay", "optimization", "number", "weight decay of pretraining"),

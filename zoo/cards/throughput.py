@@ -1,7 +1,7 @@
 """Images per second on five devices: measured by the author of timm, or expected of other networks with an interval.
 
-``metadata/throughput.tsv`` has the measured speeds of timm's networks, ``metadata/devices.tsv`` a row a device: how it
-was measured, and what to expect of a network that is not in the first table. ``scripts/throughput.py`` writes both,
+``metadata/throughput.tsv`` has the measured speeds of timm's networks, ``metadata/devices.tsv`` a row per device: how
+it was measured, and what to expect of a network that is not in the first table. ``scripts/throughput.py`` writes both,
 ``benchmarks/throughput.py`` prints how far expectations are off. Nothing here imports torch.
 
 An encoder has one of three speeds:

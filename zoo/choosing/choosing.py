@@ -271,7 +271,7 @@ def choose(
     mistakes : bool
         Also what the winner's probe gets wrong, on the images that it was judged on; not of images with tags.
     protocol : str
-        Of the probes: "zoo-logistic-3", or "zoo-logistic-2" for features as they are.
+        Of the probes: "zoo-logistic-3", or "zoo-logistic-2" for unscaled features.
     offline : bool
         Only encoders whose weights are on this machine.
     spelled : str, optional

@@ -316,7 +316,7 @@ def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
 
 
 def _once(of: Callable[[EncoderCard], Known]) -> Callable[[EncoderCard], Known]:
-    """The same function, called once an encoder; cards are not hashable."""
+    """The same function, called once per encoder; cards are not hashable."""
     found: dict[str, Known] = {}
 
     def known(card: EncoderCard) -> Known:

@@ -161,7 +161,7 @@ class Difficulty:
     odds: float  # with 16 labels per class
     sd: float  # of the data sets of a domain, or of a number that stands for another
     n: int  # data sets
-    scale: float  # how far encoders differ there, beside other images
+    scale: float  # how far encoders differ there, compared with other images
     by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
 
 
@@ -417,7 +417,7 @@ def _line(pairs: Iterable[tuple[float, float]]) -> Any:
 
 
 def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, ExpectedError]:
-    """Those with a linear probe on ImageNet: in this setting, or beside it."""
+    """Those with a linear probe on ImageNet: in this setting, or in a neighbouring one."""
     everyone = summaries(exclude_wrong=True)
     found = {name: one for name, one in everyone.items() if name in cards and _is_possible(one)}
     curves = {name: _curve(one) for name, one in found.items() if not cards[name].saw_labels}

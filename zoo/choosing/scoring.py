@@ -268,7 +268,7 @@ def score_by_ridge(chunk: Chunk) -> tuple[Truths, Truths, float]:
 
 
 def _number_score(chunk: Chunk) -> tuple[Any, Any, float]:
-    """The same of numbers, by the probe itself: no training image judges beside the test images."""
+    """The same of numbers, by the probe itself: no training image judges in addition to the test images."""
     from ..evaluation.regression import RidgeProbe  # which a plan does without
 
     is_one = chunk.groups is not None and len(np.unique(chunk.groups)) == 1

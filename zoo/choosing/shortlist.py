@@ -7,7 +7,7 @@ most; a standard deviation of the expectation counts against it, and so does hal
 
 Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
 special kinds of images such as pathology, only where the condition or the kind of images asks for them or nothing else
-passes; the tiny ones of the pocket only where there is no other. Named encoders are taken as named, but for
+passes; toy encoders only where there is no other. Named encoders are taken as named, but for
 constraints.
 """
 
@@ -169,7 +169,7 @@ def _passed(
     for reason, column, is_one in (
         (GATED_REASON, "access", lambda one: one.card.weights.availability in GATED),
         (SPECIAL_REASON, "domain", lambda one: not is_suited(one.card, images) and not is_of_pocket(one.card)),
-        ("tiny, of the pocket", "card_family", lambda one: is_of_pocket(one.card)),
+        ("toy encoders", "card_family", lambda one: is_of_pocket(one.card)),
         (UNTOLD, "objective", lambda one: one.number is not None and one.number.is_untold),
     ):
         some = [one.card.id for one in kept if is_one(one)]

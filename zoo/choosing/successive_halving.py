@@ -517,7 +517,7 @@ class _Racing:
         return found
 
     def cheap(self, ranked: Sequence[str]) -> list[str]:
-        """Those whose remaining images cost next to nothing beside what is left, best first."""
+        """Those whose remaining images cost next to nothing compared with what is left, best first."""
         spare, found = CHEAP_SHARE * self.left(), []
         for name in ranked:
             still = range(self.runners[name].rung, len(self.schedule.sizes))

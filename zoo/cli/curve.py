@@ -94,7 +94,7 @@ _WHAT = (
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
-    click.option("--batch-size", type=int, help="Images a step of the optimizer."),
+    click.option("--batch-size", type=int, help="Images per step of the optimizer."),
     click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
     click.option(
         "--set",

@@ -28,7 +28,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "PIL", "sklearn", "torch", "torchvisio
 _SMALL_PARAMETERS = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
-_N_STANDING = 10  # rows of the last table, beside the encoders that were measured
+_N_STANDING = 10  # rows of the last table, in addition to the encoders that were measured
 
 
 @click.command("demo")

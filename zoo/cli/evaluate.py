@@ -141,10 +141,10 @@ def evaluate_command(
     """Measure encoders on your labelled images.
 
     Features and probes are kept as soon as they are computed: the same command goes on where it stopped. Every number
-    becomes a row of your results. With --save the probe trained on all labels is kept too, with metrics beside the
+    becomes a row of your results. With --save the probe trained on all labels is kept too, with metrics next to the
     error.
 
-    Images with tags (any number each) get one probe a tag and their mean average precision, without label settings,
+    Images with tags (any number each) get one probe per tag and their mean average precision, without label settings,
     nearest neighbours and decomposition. Labels that are numbers, such as ages, get ridge regression: R2, errors in
     their unit and Spearman's rank correlation, with full or P% of the labels (--settings).
 
@@ -152,7 +152,7 @@ def evaluate_command(
     probably wrong and near duplicates of training images among the test images; of several encoders in FILE-NAME.html.
 
     With --on or --part, or at an address, workers compute the features and measure each encoder when its features are
-    complete. They write the rows to NAME/rows beside the features, and this process adds them to your results.
+    complete. They write the rows to NAME/rows next to the features, and this process adds them to your results.
     """
     if not decompose:
         reject_unused_options(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
@@ -180,7 +180,7 @@ def evaluate_command(
         reject_unused_options(NOT_FOR_NUMBERS, f"{data.name!r} has numbers for labels, and ridge regression to them")
     if data.train.tags:
         reject_unused_options(
-            NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels"
+            NOT_FOR_TAGS, f"{data.name!r} has tags, any number per image, and one probe per tag with all labels"
         )
     if record:
         refuse_other_images(data, with_probes=True)
@@ -263,8 +263,8 @@ def evaluate_command(
         rows = _make_rows(measured, source)
         add(document | more, rows)
         if name in places and not measured.problems:
-            shown = build_shown_evaluation(measured, document)
-            places[name].store({"document": document | more, "shown": shown, "rows": encode_rows(rows())})
+            answer = {"document": document | more, "shown": build_shown_evaluation(measured, document)}
+            places[name].store({**answer, "rows": encode_rows(rows())})
         if mistakes is not None:
             from ..looking.pages import write_page
 

@@ -125,11 +125,11 @@ def _left_out(left_out: Mapping[str, str]) -> list[str]:
     return [f"{name} was left out: {why}" for name, why in left_out.items()]
 
 
-_TELLING_POINTS = 2.0  # between the tuning errors of features as prepared and as they are
+_TELLING_POINTS = 2.0  # between the tuning errors of features as prepared and unscaled
 
 
 def list_scaling_notes(found: Document) -> list[str]:
-    """A note on the label settings whose tuning error is much lower as tuned than of the features as they are, if any.
+    """A note on the label settings whose tuning error is much lower as tuned than of unscaled features, if any.
 
     It claims no gain: the lowest of several errors on the same rows is lower in noise, too.
     """
@@ -144,7 +144,7 @@ def list_scaling_notes(found: Document) -> list[str]:
         n_seeds = sum(tuned["chosen"].values())
         where = "" if n == n_seeds else f" in {n} of {n_seeds} seeds"
         said.append(f"{one['setting']} {chosen}{where} ({tuned['error']:.1f} for {tuned['as_they_are']:.1f} %)")
-    return [f"features are prepared as tuned (tuning error, for that as they are): {', '.join(said)}"] if said else []
+    return [f"features are prepared as tuned (tuning error, for that unscaled): {', '.join(said)}"] if said else []
 
 
 def _results_in(found: Document) -> list[Document]:
@@ -415,7 +415,7 @@ def _setting(result: SettingResult) -> dict[str, Any]:
 def _preparation(runs: Sequence[ProbeRun]) -> dict[str, Any] | None:
     """The preparations that probes chose, with their numbers, and mean errors on the tuning rows, in percent.
 
-    None of probes that take features as they are; an error is null where it was not measured.
+    None of probes of unscaled features; an error is null where it was not measured.
     """
     from ..evaluation.scaling import AS_THEY_ARE
 
@@ -515,7 +515,7 @@ def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     protocol = f"protocol {found.protocol.name}; C chosen on {format_count(found.n_tuning, 'training image')}"
     important = [*problems, *_problems(document), *notes]
     title = AnswerTable(**_make_title(document, f"{len(document['tags'])} tags"))
-    print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol], [title])
+    print_tagging(found.metrics, "One probe per tag, with all labels", important, [NOT_FOR_TAGS, protocol], [title])
 
 
 def build_tagging_document(found: TagEvaluation) -> dict[str, Any]:

@@ -110,7 +110,7 @@ _OF_REPORTED = {
 
 
 def list_older_parts_notes(known: Iterable[Summary | None]) -> list[str]:
-    """Notes on components that are of another measurement than the errors beside them."""
+    """Notes on components that are of another measurement than the errors next to them."""
     return [one.older_parts for one in known if one is not None and one.older_parts]
 
 

@@ -74,7 +74,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     "--resolutions",
     metavar="PX,...",
     callback=_numbers,
-    help="Sides of the images beside the card's.  [default: 0.75 and 1.5 times the card's]",
+    help="Sides of the images in addition to the card's.  [default: 0.75 and 1.5 times the card's]",
 )
 @click.option("--blocks", metavar="N,...", callback=_numbers, help="Blocks from 0, ranges as 3..7.  [default: all]")
 @click.option(
@@ -92,7 +92,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     type=click.IntRange(0, 100),
     default=3,
     show_default=True,
-    help="Variants beside the default that get the tuned probe of zoo evaluate.",
+    help="Variants in addition to the default that get the tuned probe of zoo evaluate.",
 )
 @PROTOCOL_OPTION
 @make_seed_option("Of all draws.")
@@ -185,7 +185,7 @@ def _print_map(report: LayersReport) -> None:
 
 
 def _map_lines(report: LayersReport, grid: LayerMap) -> list[str]:
-    """The heat map; sizes of images below each other if they do not fit beside each other."""
+    """The heat map; sizes of images below each other if they do not fit side by side."""
     lines = _table_lines(report, grid)
     if max(map(count_cells, lines)) <= get_terminal_width():
         return lines

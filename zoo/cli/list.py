@@ -358,7 +358,7 @@ def _words(found: Sequence[Any], most: int) -> str:
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 _NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the heading, released says month and year
-_ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks beside them can be misread
+_ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks next to them can be misread
 
 
 _COMPARE_EXAMPLES = """\b

@@ -50,7 +50,7 @@ PROTOCOL_OPTION = click.option(
     type=click.Choice(["zoo-logistic-3", "zoo-logistic-2"]),
     default="zoo-logistic-3",
     show_default=True,
-    help="Of the tuned probes; zoo-logistic-2 takes features as they are.",
+    help="Of the tuned probes; zoo-logistic-2 takes unscaled features.",
 )
 
 
@@ -83,7 +83,7 @@ PROBE_OPTIONS = (
     click.option(
         "--protocol",
         type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-2"]),
-        help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
+        help="Of the linear probe, in place of --probe; zoo-logistic-2 takes unscaled features.  [default: "
         "zoo-logistic-3 where they fit in memory]",
     ),
     _probe_option(

@@ -122,7 +122,7 @@ Examples:
     "beside",
     metavar="FEATURES",
     type=click.Path(path_type=Path),
-    help="Features of validation images, beside FEATURES.",
+    help="Features of validation images, in addition to FEATURES.",
 )
 @make_seed_option("Of images, views, clusters and draws.")
 @click.option(
@@ -194,7 +194,7 @@ def _about(one: FeatureMetric) -> Record:
 
 
 def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
-    """A line a metric, notes, and why some are missing."""
+    """A line per metric, notes, and why some are missing."""
     headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s", "duplicates"]
     computed = [one for one in records if one["value"] is not None]
     rows = []

@@ -295,7 +295,7 @@ def wrap_indented(text: str) -> str:
 
 
 def format_entry(label: str, text: str) -> list[str]:
-    """Lines of one labelled text, its later lines beside the label; below it on a narrow terminal."""
+    """Lines of one labelled text, its later lines next to the label; below it on a narrow terminal."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
     if get_terminal_width() < 64 or not first.endswith(" "):
         return [f"  {label}", *_lines(text, "    ", "    ")]

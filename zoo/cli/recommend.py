@@ -117,7 +117,7 @@ def recommend_command(
     a data set of the --domain. It is measured here where that was done, and else estimated from everything that was
     measured here, by others, or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks
     encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
-    labels, those whose objective nobody probed with few; gated ones and those of special images are named beside.
+    labels, those whose objective nobody probed with few; gated ones and those of special images are named separately.
 
     --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
     command that measures the first three networks on your images.

@@ -280,7 +280,7 @@ def _print_reported(
     print_table(make_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, numbers=[4]))
     counts = f"{format_count(len(numbers), 'number')} of {format_count(len(encoders), 'encoder')}"
     notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
-    print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason beside it"] * any(one.doubt for one in numbers))
+    print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason next to it"] * any(one.doubt for one in numbers))
 
 
 def _print_rows(
@@ -296,7 +296,7 @@ def _print_rows(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """The rows of a data set that match metrics, protocols and settings: an encoder or a number a line, CSV or JSON.
+    """The rows of a data set that match metrics, protocols and settings: an encoder or a number per line, CSV or JSON.
 
     Below them, what others measured on it, unless a CSV is asked for or no data set is.
     """

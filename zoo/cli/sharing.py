@@ -29,7 +29,7 @@ Examples:
     "folder",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the rows go, a file an encoder.  [default: your results]",
+    help="Where the rows go, a file per encoder.  [default: your results]",
 )
 @dry_run_option
 @add_json_option

@@ -203,7 +203,7 @@ def _cost(card: EncoderCard) -> list[str]:
 
 
 def _expected(card: EncoderCard) -> ExpectedError | None:
-    """The error to expect on ImageNet-1K with all labels; None of untrained encoders and those of the pocket."""
+    """The error to expect on ImageNet-1K with all labels; None of untrained and of toy encoders."""
     from ..choosing.expectations import Images, estimate_errors
     from ..choosing.ranking import is_of_pocket
 

@@ -111,7 +111,7 @@ def _made_site(
 ) -> tuple[dict[str, Any], str, str]:
     """Makes the site and writes it: as JSON, as a sentence, and a note on what is the user's own.
 
-    ``more`` makes files besides those of every site.
+    ``more`` makes files in addition to those of every site.
     """
     from ..site.building import require_libraries, require_site_folder, site_files, write_site
     from ..site.contents import TITLE, gather

@@ -64,7 +64,7 @@ def study_command(
     The paper is the one on risk decomposition. Without a NAME the studies are listed. The code of a FILE is run with
     your rights: read it first. Each study prints the claim, the paper's number, ours, and the verdict: agrees;
     compatible (other encoders, within our interval); corrected (for a fault that the reason names); or not
-    reproducible. The default table is the published one; a report (--out) shows the corrected table beside it.
+    reproducible. The default table is the published one; a report (--out) shows the corrected table next to it.
     """
     from ..studies.running import list_studies
 

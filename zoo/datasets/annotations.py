@@ -172,7 +172,7 @@ def _root_of(file: Path, first: str) -> str:
     roots = [folder for folder in dict.fromkeys((*beside, *below)) if (folder / first).is_file()]
     of_part = [folder for folder in roots if part and find_part(folder.name) == part]
     if len(roots) > 1 and len(of_part) != 1:
-        raise DataError(f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it beside its images.")
+        raise DataError(f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it next to its images.")
     root = (of_part or roots or [file.parent])[0]
     return "" if root == file.parent else f"{os.path.relpath(root, file.parent)}/"
 

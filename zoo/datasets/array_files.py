@@ -69,7 +69,7 @@ def open_array_data(
     """Images and labels in arrays with names, all of it in memory; Python unpickles nothing.
 
     ``where`` is a file of ``numpy.savez``, or of ``torch.save`` with tensors in a dict or a tuple; a .npy file with the
-    other ones beside it; or a folder of such files, or of CIFAR's. A name has a word for images (x, images, data, ...)
+    other ones next to it; or a folder of such files, or of CIFAR's. A name has a word for images (x, images, data, ...)
     or for labels (y, labels, targets, ...), and maybe one for its part, in any order and case; ``image`` and ``label``
     are names without the part, ``label`` "" says that there are none. Of validation and test images the first are
     tested on; a set without parts is split stratified by class.
@@ -115,7 +115,7 @@ def _reading(where: Path) -> Iterator[None]:
 
 
 def _arrays(where: Path, image: str | None, label: str | None) -> Arrays:
-    """The arrays of a folder, or of a file, with those of files beside it if it has not both images and labels."""
+    """The arrays of a folder, or of a file, with those of files next to it if it has not both images and labels."""
     if where.is_dir():
         return _cifar_arrays(where) or _joined(where, [*where.iterdir(), *where.glob("*/*")])
     held = _held(where)
@@ -412,7 +412,7 @@ def open_idx_data(dataset: str, folder: Path) -> ImageData:
         if len(images) != len(labels) or 0 in images.shape or labels.max() >= len(classes):
             raise DataError(
                 f"{there} has images of shape {images.shape} and {len(labels):,} labels up to {labels.max(initial=0)} "
-                f"of the part {begins!r}; expected a label an image, from 0 to {len(classes) - 1}, the classes of "
+                f"of the part {begins!r}; expected a label per image, from 0 to {len(classes) - 1}, the classes of "
                 f"{dataset}."
             )
         sets[part] = array_images(images, labels.astype(np.int64), name=dataset, split=part, classes=classes)

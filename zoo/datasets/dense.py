@@ -1,4 +1,4 @@
-"""Images with maps of depth or normals: of rendered images, and of folders with a map beside each image.
+"""Images with maps of depth or normals: of rendered images, and of folders with a map next to each image.
 
 :func:`align_map` brings a map to the pixels of an encoder's input.
 """

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .bands import Source
 
 # Odd metadata and large images do not matter to a probe: what does not decode raises, and so does a bomb of pixels.
-# Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
+# Once here, for a filter around each image is not safe with other threads; a filter of the user's comes first.
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 DECODING_ERRORS = (  # of Pillow's readers on damaged files
@@ -92,7 +92,7 @@ _REMEDIES = {  # for images that cannot be read unless their ending is among the
     **dict.fromkeys((".svg", ".wmf", ".xcf"), "convert to PNG"),
 }
 
-_OF_SYSTEMS = {  # names in lower case of what file servers, archives, systems and tools put beside images
+_OF_SYSTEMS = {  # names in lower case of what file servers, archives, systems and tools put next to images
     *("@eadir", "@recycle", "@recently-snapshot", "@tmp", "#recycle", "#snapshot", "lost+found"),
     *("__macosx", ".ds_store", ".trashes", ".spotlight-v100", ".fseventsd", "icon\r"),
     *("$recycle.bin", "system volume information", "thumbs.db", "ehthumbs.db", "desktop.ini"),
@@ -136,7 +136,7 @@ def classify_hidden_name(name: str, *, is_folder: bool) -> str:
     slash = "/" * is_folder
     if name.lower() in _OF_SYSTEMS:
         return f"{name.strip()}{slash}"
-    if name.startswith("._"):  # what macOS keeps beside a file
+    if name.startswith("._"):  # what macOS keeps next to a file
         return f"._*{slash}"
     return f"hidden{slash}" if name.startswith(".") else ""
 

@@ -104,7 +104,7 @@ class _LayoutContext:
         return f", or give {found[0]}, if it has their labels" if found else ""
 
     def may_say_split(self) -> list[str]:
-        """Files beside the classes, and in folders there without images, whose names have words of parts."""
+        """Files next to the classes, and in folders there without images, whose names have words of parts."""
         trees = [*self.chain, *(inner for tree in self.chain for inner in tree.folders.values() if not inner.n)]
         files = [tree.path / name for tree in trees for name in tree.files if name.lower().endswith(_LISTS)]
         words = {file: [word.lower().removesuffix("list") for word in split_words(file.stem)] for file in files}
@@ -181,7 +181,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _refuse_maps(look: _LayoutContext) -> None:
-    """Refuses images beside masks, or other maps, which would be two classes."""
+    """Refuses images next to masks, or other maps, which would be two classes."""
     for tree in (look.top, *(tree for name, tree in look.top.filled.items() if parse_part_name(name))):
         flat = {name: not inner.inside.filled for name, inner in tree.filled.items()}
         maps = [*filter(_is_of_maps, flat)]
@@ -203,7 +203,7 @@ def _is_of_maps(folder: str) -> bool:
 
 
 def _without_maps(tree: ImageTree, *, is_class: bool = True) -> ImageTree:
-    """The folder without maps, such as masks, beside the images of a class, which are counted as left out."""
+    """The folder without maps, such as masks, next to the images of a class, which are counted as left out."""
     stems = {name: os.path.splitext(name)[0] for name in tree.images}
     known = {*stems.values()}
     of_image = {name: found for name in stems if (found := _MAP_OF.fullmatch(stems[name])) and found[1] in known}
@@ -303,7 +303,7 @@ def _two_parts(look: _LayoutContext, train: str, val: str, solution: Path | None
         )
     beside = {name: tree.n for name, tree in top.filled.items() if name not in (train, val)}
     if n := sum(beside.values()) + len(top.images):
-        of = f"{_named(beside)} beside {train}/ and {val}/" if beside else f"{top.path.name}/ itself"
+        of = f"{_named(beside)} next to {train}/ and {val}/" if beside else f"{top.path.name}/ itself"
         notes.append(f"{n:,} image{'s' * (n > 1)} in {of} {'are' if n > 1 else 'is'} left out")
     notes += [f"what the classes mean is in {file}" for file in [_above(look, _MEANINGS)] if file]
     return FolderLayout(meaning=meaning, parts=(first, second), notes=(*said, *notes))
@@ -433,7 +433,7 @@ def _classes_alone(look: _LayoutContext) -> FolderLayout:
         above = _named(look.top.filled)
         notes.append(f"images of {above} may be on both sides of the split; a table with --group keeps each on one")
     if files := look.may_say_split():
-        which = f"{format_list(files, 3)} beside the classes may say a split, which is not used"
+        which = f"{format_list(files, 3)} next to the classes may say a split, which is not used"
         notes.append(f"{which}; make a table with a column split")
     unused = look.files(*_METADATA)
     notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]

@@ -125,7 +125,7 @@ BY_OBJECTIVE = {
 }  # fmt: skip
 """By ``card.objective.name``; :func:`get_strengths` has the versions and families that differ."""
 
-_LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
+_LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger next to small ones
 _POCKET = AugmentationStrengths(
     source="scripts/train_pocket_views.py",
     interpolation="bilinear",
@@ -243,7 +243,8 @@ def build_recipe(card: EncoderCard, *, recipe: str | None = None) -> Augmentatio
 
     Augmentations, sizes of image and patch and the mean colour are the card's; ``recipe`` names other augmentations,
     with commas between them ("crop,flip,color"). Crops have their full size; what views cannot show, such as jigsaw or
-    the small crops beside the large ones, is in ``left_out`` and ``notes``. A card without augmentations is refused.
+    the small crops along with the large ones, is in ``left_out`` and ``notes``. A card without augmentations is
+    refused.
 
     >>> from zoo.cards.catalogue import load_catalogue
     >>> build_recipe(load_catalogue()["mae_vitB16"]).augmentations

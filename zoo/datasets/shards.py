@@ -110,7 +110,7 @@ class ImageShardIndex:
     sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
     blocks: list[int] = field(default_factory=list)  # of parquet: how many images each row group has
     classes: list[str] | None = None  # names of labels that are numbers, if the shard has them
-    outside: list[str] = field(default_factory=list)  # of parquet: files beside it that have images of its rows
+    outside: list[str] = field(default_factory=list)  # of parquet: files next to it that have images of its rows
     left_out: dict[str, int] = field(default_factory=dict)  # files of systems
 
     def add(self, name: str, encoded: bytes, label: Any, told: str) -> None:
@@ -201,7 +201,7 @@ def find_shards(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False)
         odd = next(iter(parts.get(None, {"": shards[0]}).values()))[0]
         raise DataError(
             f"The names of the shards {text!r} do not tell training from validation images ({counts}; such as "
-            f"{odd.name}); expected train-* beside val-*, validation-* or test-*, or name the two with a comma between."
+            f"{odd.name}); expected train-* next to val-*, validation-* or test-*, or both, with a comma between."
         )
     second = "val" if "val" in parts else "test"
     (train, notes), (val, more) = (_of_one_name(part, parts[part]) for part in ("train", second))
@@ -233,7 +233,7 @@ def _of_one_name(part: str | None, by_name: dict[str, list[ImageShard]]) -> tupl
             "train on and those to test on with a comma between."
         )
     others = list_names(name for name, some in by_name.items() if some is not kept)
-    return kept, [f"shards of {others} beside those of {part!r} are left out"] * (len(by_name) > 1)
+    return kept, [f"shards of {others} next to those of {part!r} are left out"] * (len(by_name) > 1)
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -361,9 +361,9 @@ def make_image_data(
 ) -> ImageData:
     """The image set of shards and what is in them.
 
-    A set without parts is split by that of ``columns``, one value an image, that says them, or stratified by class. The
-    fingerprint is over names, which begin with those of the shards in their order, labels, classes, the bytes of the
-    images, and how images are scaled that have more than 8 bits, and shown that are transparent.
+    A set without parts is split by that of ``columns``, one value per image, that says them, or stratified by class.
+    The fingerprint is over names, which begin with those of the shards in their order, labels, classes, the bytes of
+    the images, and how images are scaled that have more than 8 bits, and shown that are transparent.
     """
     classes, codes = _classes(parts, indexes)
     sets = {}
@@ -409,7 +409,7 @@ def _classes(
     named, first = every[0].classes, next(iter(parts.values()))[0]
     if any(index.classes != named for index in every):
         raise DataError(
-            f"Not all shards beside {first.shown} have its names of classes; expected shards of one data set."
+            f"Not all shards next to {first.shown} have its names of classes; expected shards of one data set."
         )
     labels = {part: [label for index in held for label in index.labels] for part, held in indexes.items()}
     values = {label for found in labels.values() for label in found}
@@ -417,7 +417,7 @@ def _classes(
         return (), {part: np.array(found, np.int64) for part, found in labels.items()}
     if len({type(value) for value in values}) > 1:
         raise DataError(
-            f"Some labels of {first.shown} and the shards beside it are whole numbers, and others texts; expected one "
+            f"Some labels of {first.shown} and the shards next to it are whole numbers, and others texts; expected one "
             "kind."
         )
     if isinstance(next(iter(values)), str):
@@ -615,7 +615,7 @@ def _label_of(key: str, members: Members, wanted: str | None, shard: ImageShard,
         where = ", or unpack it if its folders are the classes" * ("/" in key)
         raise DataError(
             f"The key {key!r} in {shard.shown} has no label (it has {list_names(members)}); expected a member "
-            f"{'.cls' if wanted in (None, 'cls') else '.json'} beside its image{where}."
+            f"{'.cls' if wanted in (None, 'cls') else '.json'} next to its image{where}."
         )
     try:
         facts = json.loads(read("json"))

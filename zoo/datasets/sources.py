@@ -254,7 +254,7 @@ def _folder_with_maps(asked: SourceRequest) -> DenseData:
 KINDS: dict[str, SourceKind[ImageData]] = {
     "digits": SourceKind("scikit-learn's handwritten digits", _digits),
     "shapes": SourceKind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
-    "FOLDER": SourceKind("a folder a class, below train/ and val/ or alike, or split by hash; see 'zoo data'", _folder),
+    "FOLDER": SourceKind("a folder per class, below train/, val/ or alike, or split by hash; see 'zoo data'", _folder),
     "FILE.csv": SourceKind("columns path and label, maybe split and groups (--group); also .tsv", _table),
     "FILE.txt": SourceKind("lines of a path and a label", _table),
     "FILE.json": SourceKind("records of file_name and label, also .jsonl; or as COCO and iNaturalist have it", _table),
@@ -273,7 +273,7 @@ KINDS: dict[str, SourceKind[ImageData]] = {
 DENSE_KINDS: dict[str, SourceKind[DenseData]] = {
     "shapes": SourceKind("the same rendered images, with their exact depth and normals", _shapes_with_maps),
     "FOLDER": SourceKind(
-        "images/ beside depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash", _folder_with_maps
+        "images/ next to depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash", _folder_with_maps
     ),
 }
 """What :func:`open_dense` takes."""

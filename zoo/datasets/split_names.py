@@ -227,7 +227,7 @@ def group_rows_by_part(values: Sequence[str]) -> Rows:
 
 
 def split_by_columns(whole: ImageSet, columns: Mapping[str, Sequence[str]]) -> list[ImageSet]:
-    """The training and the test part by one of some columns, a value an image; or the whole if none has parts."""
+    """The training and the test part by one of some columns, a value per image; or the whole if none has parts."""
     found = find_split(columns)
     if n := sum(not part for part in found.parts):
         name = " and ".join(map(repr, found.columns))

@@ -42,7 +42,7 @@ def draw_uniform(key: tuple[int, ...], n: int) -> np.ndarray:
 def draw_normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Noise of mean 0 and variance 1, float32: the sum of four bytes, which is close enough to normal for pixels."""
     n = int(np.prod(shape))
-    octets = draw_raw(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes a draw
+    octets = draw_raw(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes per draw
     centred = octets.sum(axis=1, dtype=np.float32) - np.float32(510)  # four times the mean of 0 to 255
     return np.asarray((centred / np.float32(np.sqrt(4 * (256**2 - 1) / 12))).reshape(shape))
 

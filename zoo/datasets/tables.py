@@ -221,7 +221,7 @@ def read_table(file: Path) -> LabelTable:
             f"is line {line} with {n}; put cells that hold the delimiter into double quotes."
         )
     if not lines:
-        raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image a row.")
+        raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image per row.")
     return LabelTable(file=file, header=header, columns=cells, lines=lines)
 
 

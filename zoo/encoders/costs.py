@@ -195,7 +195,7 @@ def obtain_cost(card: EncoderCard) -> Cost | None:
 FACTOR = 2.0
 """Nine in ten measured speeds are expected within this factor of the expected one.
 
-On two cores nine in ten of 13 networks were within 1.44, the worst, the smallest of the pocket, at 2.01
+On two cores nine in ten of 13 networks were within 1.44, the worst, the smallest toy encoder, at 2.01
 (``benchmarks/expected_speed.py``); no GPU was measured.
 """
 

@@ -99,7 +99,7 @@ class Encoder(nn.Module):
 
         n is any number, ``images`` are as the preprocessing makes them. The metadata has ``encoder``, ``weights_hash``
         and ``pooling`` as text and, as JSON, ``dim``, ``px`` and ``preprocess``: size, crop and interpolation, and
-        ``mean`` and ``std`` of pixels from 0 to 1. Weights are float32, beside the model where they have 2 GB or more
+        ``mean`` and ``std`` of pixels from 0 to 1. Weights are float32, next to the model where they have 2 GB or more
         (``NAME.data``). QueryError if the network cannot be exported, no card describes it, or the model differs from
         it by more than 1e-4 of the largest feature; StoreError if the file cannot be written; MissingExtra without the
         libraries of the extra ``onnx``. Then nothing is written.

@@ -78,7 +78,7 @@ def write_torch(module: torch.nn.Module, facts: Mapping[str, Any], path: Path) -
 def write_onnx(module: torch.nn.Module, facts: Mapping[str, Any], path: Path, *, output: str) -> Path:
     """An ONNX model of a network on the CPU, in eval mode, whose metadata has the facts: JSON but for plain strings.
 
-    Beside one of 2 GB or more are the weights, in ``NAME.data``. A model that does not give what the network gives is
+    Next to one of 2 GB or more are the weights, in ``NAME.data``. A model that does not give what the network gives is
     refused, and nothing is written.
     """
     onnx = require_onnx()
@@ -170,11 +170,11 @@ def _refusing(facts: Mapping[str, Any], *more: type[Exception]) -> Iterator[None
 
 @contextmanager
 def _writing(path: Path) -> Iterator[Path]:
-    """Where to write a file and what belongs beside it, which are moved to their place once they are whole."""
+    """Where to write a file and what belongs next to it, which are moved to their place once they are whole."""
     try:
         with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp") as folder:
             yield Path(folder) / path.name
-            for file in sorted(Path(folder).iterdir(), reverse=True):  # what belongs beside it first
+            for file in sorted(Path(folder).iterdir(), reverse=True):  # what belongs next to it first
                 os.replace(file, path.parent / file.name)
     except OSError as error:
         raise StoreError(

@@ -2,7 +2,7 @@
 
 Each variant is computed by the very function that computes it for :func:`zoo.load` with its name; only where that
 function asks the backbone for tokens, it gets those of the pass that is done. What is put together of others, as class
-token and mean, is not computed again: a variant is a list of columns of one wide row an image.
+token and mean, is not computed again: a variant is a list of columns of one wide row per image.
 """
 
 from __future__ import annotations

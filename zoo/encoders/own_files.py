@@ -1,4 +1,5 @@
-"""Encoders from users' files, and what these say beside names and shapes: of which other card, what contradicts one.
+"""Encoders from users' files, and what these say in addition to names and shapes: of which other card, what contradicts
+one.
 
 Positions tell for which size of image they are, a norm behind the pooling that patches are averaged. Heads, activation
 and epsilon leave no trace in shapes: what a script has saved of them (``args``, ``config``, ...) is held against the
@@ -187,7 +188,7 @@ def require_agreement(
         clauses.append(f"the number of heads cannot be read from shapes: {heads} taken from {like!r}")
     if skipped := sorted({shorten_name(name) for name in _names(content) if is_skipped(name)}):
         more = " and more" if len(skipped) > 4 else ""
-        clauses.append(f"not read beside the weights: {', '.join(skipped[:4])}{more}")
+        clauses.append(f"not read along with the weights: {', '.join(skipped[:4])}{more}")
     return tuple(dict.fromkeys(clauses))
 
 

@@ -322,8 +322,8 @@ class TokenNetwork(nn.Module):
 def rename_as_transformers(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
     """The tensors of a file by the names of a backbone of this module, as transformers itself gives them.
 
-    What is left out is beside the backbone: another tower, a decoder, a classifier. Misfit if the file has parts of the
-    backbone that it does not have, or lacks some.
+    What is left out is next to the backbone: another tower, a decoder, a classifier. Misfit if the file has parts of
+    the backbone that it does not have, or lacks some.
     """
     network = cast(PreTrainedModel, backbone.network)
     wanted = network.state_dict()
@@ -396,7 +396,7 @@ def parse_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     model_type, options = _options_of(config)
     classes = config.get("architectures") or ()
     if model_type in _NORMED_MEANS and config.get("use_mean_pooling", True):
-        if "BeitForMaskedImageModeling" in classes:  # has the backbone's norm beside it, and no pooler
+        if "BeitForMaskedImageModeling" in classes:  # has the backbone's norm next to it, and no pooler
             options["use_mean_pooling"] = False
         elif all(str(name).endswith(_POOLED_BY) for name in classes):
             options["add_pooling_layer"] = True

@@ -117,7 +117,7 @@ def find_non_finite_row(x: Any) -> int | None:
 
 
 def find_extreme(x: Any) -> tuple[int, int] | None:
-    """Row and column of a number beside which the others have no digits left in float32, or None.
+    """Row and column of a number next to which the others have no digits left in float32, or None.
 
     It is larger than the median of the rows' largest sizes by more than 1 / eps.
     """
@@ -132,7 +132,7 @@ def find_extreme(x: Any) -> tuple[int, int] | None:
 def check_labels(y: Any, n: int, name: str) -> Array:
     """Labels of n rows as a vector of numbers or names."""
     if y is None:
-        raise DataError(f"This requires {name} to be passed, but the target {name} is None: give one label a row.")
+        raise DataError(f"This requires {name} to be passed, but the target {name} is None: give one label per row.")
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

@@ -1,12 +1,12 @@
-"""Metrics of predictions beside the error, each with its interval, from labels and probabilities as arrays.
+"""Metrics of predictions in addition to the error, each with its interval, from labels and probabilities as arrays.
 
 Values are those of scikit-learn's functions. Errors (of all images, of a class, of a tag) have the interval of
 :func:`~.bootstrap.compute_error_interval`. All else is resampled (:mod:`.bootstrap`): every image, or group of images,
 has the weight that it has everywhere. As weights are above zero, no class is ever absent from a draw. Added to a metric
 between 0 and 100 % are one best and one worst image of half an image's weight, so that an interval does not shrink to a
-point where nothing is wrong. They count beside as many images as decide the metric: positives for average precision,
-the rarer of positives and negatives for the AUROC, and of means over classes as many as would have their variance. With
-groups, half a group is added.
+point where nothing is wrong. They count in addition to as many images as decide the metric: positives for average
+precision, the rarer of positives and negatives for the AUROC, and of means over classes as many as would have their
+variance. With groups, half a group is added.
 
 A metric that a class lacks the images for (recall, AUROC, average precision) is left out with the reason; means are
 over the classes that have a value. Calibration errors are of the predicted class (Guo et al. 2017), in bins of equal
@@ -499,7 +499,7 @@ class _ClassRankings:
             numbers = [int(deciding[c]) for c in some]
             self.n_deciding[name] = min(len(p), len(numbers) ** 2 / sum(1 / n for n in numbers)) if numbers else 0.0
         if not some:
-            left_out |= dict.fromkeys(self.values, "no class has images beside those of others")
+            left_out |= dict.fromkeys(self.values, "no class has images in addition to those of others")
 
     def add_to(self, drawn: _ShareDraws, weights: Floats, size: float) -> None:
         """Adds draws with these weights, (n, n_drawn); ``size`` is the number of images per group."""

@@ -310,7 +310,7 @@ def estimate_path_bytes(n: int, dim: int, n_classes: int) -> int:
     """Memory of the path solver in float32, an upper estimate.
 
     It has the features and their coordinates in the basis of their principal directions (of n or dim, whichever is
-    smaller) as they are, of the best preparation so far and of the next one (half as much again for the copies that
+    smaller) unscaled, of the best preparation so far and of the next one (half as much again for the copies that
     these are made of), ten tables of logits, thirty of weights, and in float64 the Gram matrix with its eigenvectors,
     or what certificates need of pairs of classes. A fit that has to go
     on in float64 takes twice the coordinates and tables on top, from the half of the memory that is left free.

@@ -176,7 +176,7 @@ def compute_paired_p_values(
 
 
 def _mcnemar(wrong: Bools, other: Bools) -> Floats:
-    """That p-value of each column of outcomes (n, n_variants) beside others (n,)."""
+    """That p-value of each column of outcomes (n, n_variants) next to others (n,)."""
     only_one, only_other = (wrong & ~other[:, None]).sum(axis=0), (~wrong & other[:, None]).sum(axis=0)
     p: Floats = np.minimum(1.0, 2 * binom.cdf(np.minimum(only_one, only_other), only_one + only_other, 0.5))
     return p

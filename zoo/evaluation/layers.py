@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 N_TRAIN, N_TEST = 5_000, 2_000  # images whose features are computed at most
-FACTORS = (0.75, 1.5)  # sizes beside the card's, as shares of it
-N_PROBED = 3  # variants that get a tuned probe beside the default
+FACTORS = (0.75, 1.5)  # sizes in addition to the card's, as shares of it
+N_PROBED = 3  # variants that get a tuned probe in addition to the default
 PROBE = "zoo-logistic-3"
 _N_LOOKED_AT = 20  # images whose size is looked at
 Tell = Callable[[str], None]
@@ -213,8 +213,8 @@ def measure_layers(
     n_train, n_test : int
         Images at most, drawn in the proportions of their classes.
     n_probed : int
-        Variants that get a tuned probe beside the default: the chosen one and those with the next fewest errors on
-        training images. None for labels that are numbers, whose ridge probe is that of ``zoo evaluate``.
+        Variants that get a tuned probe in addition to the default: the chosen one and those with the next fewest errors
+        on training images. None for labels that are numbers, whose ridge probe is that of ``zoo evaluate``.
     protocol : str
         Of the tuned probes.
     seed : int

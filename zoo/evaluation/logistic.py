@@ -267,7 +267,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     preparations : sequence of str
         Of the features (:mod:`zoo.evaluation.scaling`): "as they are", "standardised", "whitened 0.1" with another
         shrinkage. Each has its own path of C; the fit that ``select`` finds best on the validation images counts. C is
-        then of the prepared features, the coefficients of the features as they are.
+        then of the prepared features, the coefficients of the unscaled features.
     folds : int
         Of the cross-validation that chooses C and preparation where there is no validation data, each class and the
         copies and groups of images kept together; 0 holds out a fifth of the training images, stratified, instead. The
@@ -620,7 +620,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise QueryError(f"preparations are {list(self.preparations)}, expected {expected}.")
         if self.stop == "scikit-learn" and (tuple(self.preparations) != (AS_THEY_ARE,) or self.folds):
             raise QueryError(
-                "stop 'scikit-learn' fits features as they are, with rows held out; expected preparations "
+                "stop 'scikit-learn' fits unscaled features, with rows held out; expected preparations "
                 f"[{AS_THEY_ARE!r}] and no folds, as zoo-logistic-2 has them."
             )
         if not (_is_number(self.folds, Integral) and (self.folds == 0 or self.folds >= 2)):

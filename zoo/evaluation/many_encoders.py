@@ -82,7 +82,7 @@ class MeasurementSpec:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What is to be measured, as JSON values: what decides it beside the features."""
+        """What is to be measured, as JSON values: what decides it in addition to the features."""
         asked = {name: getattr(self.request, name) for name in _ASKED} | {"source": self.source, "twin": self.twin}
         found: dict[str, Any] = json.loads(json.dumps(asked, default=repr))
         return found
@@ -97,7 +97,7 @@ class MeasurementSpec:
         return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
 
     def measure(self, name: str, data: ImageData) -> tuple[Rows, Mapping[str, Any]]:
-        """Rows of an encoder by its features, and what is kept beside them."""
+        """Rows of an encoder by its features, and what is kept next to them."""
         train, test = (_features(self.setting, name, data, part) for part in PARTS)
         cache = get_runs_folder(_root(self.setting), name)  # probes are cached where the worker is
         found: Evaluation | TagEvaluation | RegressionEvaluation
@@ -150,7 +150,7 @@ class MetricsSpec:
         return _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
 
     def measure(self, name: str, data: ImageData) -> tuple[Rows, Mapping[str, Any]]:
-        """Rows of an encoder, and what is kept beside them."""
+        """Rows of an encoder, and what is kept next to them."""
         inputs, found = compute_encoder_metrics(self, name)
         rows = make_metric_rows(found, inputs, source=self.source, day=self.day)
         return rows, {} if self.describe is None else self.describe(inputs, found)
@@ -193,7 +193,7 @@ def compute_encoder_metrics(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEncoder:
-    """What was measured of an encoder, as it lies beside its features."""
+    """What was measured of an encoder, as it lies next to its features."""
 
     encoder: str
     rows: Rows

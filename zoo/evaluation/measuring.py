@@ -130,7 +130,7 @@ def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) ->
     outside = np.setdiff1d(everything, rows, assume_unique=True)
     if joined is not None:
         outside = outside[~np.isin(joined[outside], joined[rows])]
-    available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
+    available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image per class behind
     if available >= min(n_test, math.ceil(TUNING_SHARE * len(rows))):
         tuning = select_tuning_rows(train, outside, n=min(n_test, available), seed=seed)
         return TuningSplit(train=rows, tuning=tuning, refits=False)

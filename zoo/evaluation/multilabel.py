@@ -1,4 +1,4 @@
-"""Measuring an encoder where an image has any number of tags: one binary probe a tag, and mean average precision.
+"""Measuring an encoder where an image has any number of tags: one binary probe per tag, and mean average precision.
 
 C of each probe has the smallest log loss on training images held out at random (copies and groups on one side); the
 probe is then trained again on all of them. A tag that too few images have, or lack, gets no probe and is named.

@@ -348,7 +348,7 @@ def _run(rows: Array) -> slice | Array:
 
 
 def compute_fingerprints(points: PointSet) -> Array:
-    """One number a row, float64 (n,): the same for equal rows, and for others only by accident.
+    """One number per row, float64 (n,): the same for equal rows, and for others only by accident.
 
     It is a weighted sum of the row, with fixed weights, so that rows that are sorted by it are in an order that does
     not depend on the order they came in.
@@ -392,7 +392,7 @@ def find_nearest(z: Any, k: int, *, metric: str = "euclidean", tile_rows: int = 
         as the cosine does.
     tile_rows : int
         Rows that are multiplied with as many others at a time, at least 64; changes nothing but time and memory. With
-        2,048 features and the default it is some 100 MB beside the features and some 200 bytes a row.
+        2,048 features and the default it is some 100 MB in addition to the features and some 200 bytes per row.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Protocols: every setting that defines a measured number, under the name that the rows of ``results/`` carry.
 
 A protocol never changes, for an old number must keep its meaning. Another default, or another way of computing that
-moves a number by more than its tolerance explains, is a new protocol with the next number behind its name, beside the
+moves a number by more than its tolerance explains, is a new protocol with the next number behind its name, next to the
 old one while the code still computes that; a test pins the digest of each. A user's options give a name by rule:
 :func:`build_protocol`.
 """
@@ -137,7 +137,7 @@ PROTOCOLS = {
         ),
         _protocol(
             "zoo-logistic-3",
-            "multinomial logistic regression on frozen features as they are, standardised or whitened with shrinkage, "
+            "multinomial logistic regression on frozen features, unscaled, standardised or whitened with shrinkage, "
             "solved to convergence along the whole regularisation path of each; preparation and C have the smallest "
             "error on training images that are like those of the evaluation, or in cross-validation where these are "
             "few",

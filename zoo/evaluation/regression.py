@@ -56,7 +56,7 @@ _ROUNDING = 1e-6  # standard deviation of a unit, as a share of its largest size
 class RidgeProbe:
     """Ridge regression to a number, on standardised features, with the penalty of the least leave-one-out error.
 
-    After ``fit``: ``coef_`` (dim,) and ``intercept_`` of the features as they are, and ``report_`` with ``alpha``, the
+    After ``fit``: ``coef_`` (dim,) and ``intercept_`` of the unscaled features, and ``report_`` with ``alpha``, the
     penalty as scikit-learn has it, and the leave-one-out R2; ``left_out_`` (n,), each row's number without it or its
     group. ``device`` and ``seed`` change nothing.
 

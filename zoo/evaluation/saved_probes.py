@@ -431,7 +431,7 @@ def save_probe(
     folder : path
         Absent, empty, or an earlier probe of the same encoder and nothing else.
     figures : sequence of Figure, optional
-        Drawn beside it, such as :func:`~zoo.evaluation.classification.make_confusion_figure`.
+        Drawn next to it, such as :func:`~zoo.evaluation.classification.make_confusion_figure`.
     export : sequence of {"torch", "onnx"}, optional
         Also the network: encoder and probe together, after the probe is there, which stays whatever becomes of it.
 

@@ -1,13 +1,13 @@
-"""Preparations of features for a linear probe: as they are, standardised, or whitened with shrinkage.
+"""Preparations of features for a linear probe: none, standardised, or whitened with shrinkage.
 
-A penalised probe measures the scale of features beside what is in them: what varies little costs much. Each preparation
-is an affine map, found on the training rows alone, so that a probe of prepared features is a probe of the features, too
-(:meth:`Preparations.weights`). ``standardised`` divides every unit by its standard deviation; ``whitened 0.1`` turns
-features onto their principal directions and divides each by the root of its variance plus 0.1 times the mean variance
-of all directions. A unit that does not change, up to the rounding of float32, has no weight.
+A penalised probe measures the scale of features in addition to what is in them: what varies little costs much. Each
+preparation is an affine map, found on the training rows alone, so that a probe of prepared features is a probe of the
+features, too (:meth:`Preparations.weights`). ``standardised`` divides every unit by its standard deviation; ``whitened
+0.1`` turns features onto their principal directions and divides each by the root of its variance plus 0.1 times the
+mean variance of all directions. A unit that does not change, up to the rounding of float32, has no weight.
 
 Whitened features are the coordinates that the solver works in (:mod:`.logistic_solver`), each times a number: one
-eigendecomposition serves all strengths and the features as they are.
+eigendecomposition serves all strengths and unscaled features.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PreparedRows:
     basis: Basis  # of the prepared features
     problem: LogisticProblem
     exact: Float64Problem
-    scales: Tensor | None  # of the units (dim,) or of the directions (rank,); None as they are
+    scales: Tensor | None  # of the units (dim,) or of the directions (rank,); None if unscaled
 
 
 class Preparations:
@@ -79,7 +79,7 @@ class Preparations:
         if name == STANDARDISED:
             return self._standardised()
         basis, problem = self._plain
-        if strength is None or problem.z.shape[1] == 1:  # as they are, or no unit changes
+        if strength is None or problem.z.shape[1] == 1:  # unscaled, or no unit changes
             return PreparedRows(name, basis, problem, self._exact(self.x, problem.y, basis), None)
         variances = problem.spectrum[:-1] / problem.n
         scales = (variances + strength * variances.mean()).rsqrt()

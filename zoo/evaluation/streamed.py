@@ -400,7 +400,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return data.subset(select_stratified(data.y, self.tuning_share, seed=(self.seed, 2), keep_one=False)), given
 
     def _adopt(self, trained: TrainedCandidate, moments: FeatureMoments) -> None:
-        """Takes over the final probe as a map of features as they are."""
+        """Takes over the final probe as a map of unscaled features."""
         weight, bias = (one.detach().cpu().double() for one in (trained.linear.weight, trained.linear.bias))
         self._centre = np.zeros(self.n_features_in_)
         if trained.candidate.batch_norm:

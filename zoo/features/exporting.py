@@ -1,4 +1,4 @@
-"""Features as files for others: Parquet, or NumPy's .npy with a JSON file beside it; written whole, a shard at a time.
+"""Features as files for others: Parquet, or NumPy's .npy with a JSON file next to it; written whole, a shard at a time.
 
 The columns of Parquet are ``features``, a list of as many float32 as the encoder has dimensions; ``label``, int64, if
 there are labels, or float64 if they are numbers such as ages; ``image``, its name, if names are known (bytes in it that
@@ -8,7 +8,7 @@ under ``zoo`` a JSON object with the origin of the features, pooling and size in
 names of the classes by their label, the tags of a multi-label set, the images that were skipped, and the hash of each
 shard.
 
-A file OUT.npy is float32 (n, dim); OUT.npy.json has the same object, and lists of the other columns, a value a row.
+A file OUT.npy is float32 (n, dim); OUT.npy.json has the same object, and lists of the other columns, a value per row.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _write_npy(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, pat
         for name, values in _columns(parts, features, rows).items():
             columns.setdefault(name, []).extend(np.asarray(values).tolist())
         yield rows.stop - rows.start
-    path.unlink(missing_ok=True)  # so that a stop leaves no rows beside the names of others
+    path.unlink(missing_ok=True)  # so that a stop leaves no rows next to the names of others
     with replace_file(Path(f"{path}.json")) as beside:
         beside.write(json.dumps(about | columns, ensure_ascii=True).encode())
 

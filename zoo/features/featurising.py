@@ -60,7 +60,7 @@ ROUNDS = 3
 """Times that shards which are lost or damaged are computed."""
 
 _SHARD_BYTES = 1 << 27  # of wide rows, of which one shard is in memory
-_LEAST_ROWS = 64  # images a shard
+_LEAST_ROWS = 64  # images per shard
 
 
 def featurise(
@@ -110,10 +110,10 @@ def featurise(
         are float32 in any case. An encoder whose weights are stored in another type computes in that. With
         ``-compiled`` behind it (``bfloat16-compiled``) torch compiles the encoder, which takes up to minutes first.
     channels_last : bool, optional
-        Whether colours lie beside each other in memory, which changes rounding and speed alone. By default where it
+        Whether colours lie side by side in memory, which changes rounding and speed alone. By default where it
         helps: in convolutional encoders.
     shard_size : int
-        Images a shard, of which one is in memory at a time; in a folder that was begun, that of its shards.
+        Images per shard, of which one is in memory at a time; in a folder that was begun, that of its shards.
     representation : str
         Which features of the encoder these are, if not those of its card.
     skip_corrupt : bool
@@ -228,7 +228,7 @@ def featurise_parts(
 
 
 def compute_shard_size(width: int) -> int:
-    """Images a shard of rows that are so wide."""
+    """Images per shard of rows that are so wide."""
     fitting = SHARD_SIZE
     while fitting > _LEAST_ROWS and 4 * width * fitting > _SHARD_BYTES:
         fitting //= 2
@@ -236,7 +236,7 @@ def compute_shard_size(width: int) -> int:
 
 
 def join_features(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
-    """Features of several parts beside each other, in memory, as another name of the encoder has them."""
+    """Features of several parts side by side, in memory, as another name of the encoder has them."""
     several = [parts[one] for one in names]
     x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
     origin = replace(several[0].origin, encoder=name, representation=representation)

@@ -16,7 +16,7 @@ CODE_NUMBER = 1
 
 It is increased whenever the same encoder, preprocessing and images would give different features: another order or
 choice of rows, another treatment of precision, another hash. It stays when only speed, messages or the format on disk
-change. The version of the zoo beside it is for people and decides nothing: a release alone makes no features stale.
+change. The version of the zoo next to it is for people and decides nothing: a release alone makes no features stale.
 """
 
 TORCH = "torch"

@@ -359,7 +359,7 @@ def _checksum(facts: dict[str, Any]) -> str:
 
 
 SHARD_SIZE = 1024
-"""Images a shard, which a kill may lose: 8 MB at 2,048 dimensions, and a multiple of usual batch sizes."""
+"""Images per shard, which a kill may lose: 8 MB at 2,048 dimensions, and a multiple of usual batch sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,7 +459,7 @@ class Features:
         replace : bool
             Put these in place of other features that are there, which are readable until these are complete.
         shard_size : int
-            Rows a shard.
+            Rows per shard.
 
         Returns
         -------

@@ -53,7 +53,7 @@ class FeatureRunSettings:
     load: Load | None = None  # zoo.load by default; picklable
     how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
     stored: str = "float32"  # the type of the numbers in the shards, of zoo.features.shards.STORED
-    shard_size: int = SHARD_SIZE  # images an item, but those of a shard in a folder that was begun
+    shard_size: int = SHARD_SIZE  # images per item, but those of a shard in a folder that was begun
     n_threads: int = 1  # of a worker
 
     @property
@@ -360,7 +360,7 @@ class _ItemExecution:
     def _require_size(self, place: Location, size: int) -> None:
         if size != self.item.shard_size:
             raise QueryError(
-                f"{place.shown} was begun with {size:,} images a shard, and this run was planned with "
+                f"{place.shown} was begun with {size:,} images per shard, and this run was planned with "
                 f"{self.item.shard_size:,}; run the same command again, which then goes by those."
             )
 
@@ -401,8 +401,8 @@ class _ItemExecution:
             self.batch_size = min(self.batch_size, size)
             if not size:
                 self.errors[name] = QueryError(
-                    f"One image at a time does not fit into the memory of {str(self.loaded[name].device)!r} beside the "
-                    f"encoder {name!r}; use a machine with more."
+                    f"One image at a time does not fit into the memory of {str(self.loaded[name].device)!r} in "
+                    f"addition to the encoder {name!r}; use a machine with more."
                 )
 
     def _attempt(self, targets: Sequence[FillTarget], batch_size: int) -> list[FillTarget]:
@@ -436,7 +436,7 @@ class _ItemExecution:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            too_large += left.values()  # encoders that do not fit beside each other, or an image
+            too_large += left.values()  # encoders that do not fit side by side, or an image
         return too_large
 
     def _take(self, target: FillTarget, number: int, finished: FinishedShard) -> None:

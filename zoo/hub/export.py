@@ -1,7 +1,7 @@
 """Writes an encoder as a folder for the Hugging Face Hub: ``model.safetensors``, ``config.json`` and ``README.md``.
 
 The weights are the converted ones, byte for byte; the facts in ``config.json`` are what is needed to build and use the
-encoder, and the source of the weights; the README is the model card. The folder is written beside its place and
+encoder, and the source of the weights; the README is the model card. The folder is written next to its place and
 renamed. An earlier export is replaced only if it is unchanged, and is restored after a crash.
 """
 

@@ -14,7 +14,7 @@ UPLOAD = "hf upload OWNER/NAME {folder} --repo-type space --delete '*'"
 
 
 def iterate_space_files(contents: Contents) -> Iterator[File]:
-    """What a Space needs besides the site: ``README.md``, whose front matter says that it is static."""
+    """What a Space needs next to the site: ``README.md``, whose front matter says that it is static."""
     yield File("README.md", _readme(contents).encode())
 
 

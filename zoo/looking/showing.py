@@ -211,7 +211,7 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
 
 
 def write_files(files: dict[str, bytes], folder: Path) -> list[Path]:
-    """Writes ``index.html`` and what there is beside it in place of an earlier look; errors as :func:`write_look`."""
+    """Writes ``index.html`` and what there is next to it in place of an earlier look; errors as :func:`write_look`."""
     require_folder(folder)
     try:
         for name in reversed(_FILES):  # the page when everything else is there

@@ -185,7 +185,7 @@ def _has_unlisted(ids: Iterable[str] | None) -> bool:
 
 
 def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
-    """Every quantity that was measured beside the published study, in the order of the rows.
+    """Every quantity that was measured in addition to the published study, in the order of the rows.
 
     That is everything on other data sets than ImageNet-1K, and on ImageNet-1K what other sources than the study say.
     Shipped rows of encoders of an experiment count only if ``encoders`` names one of them.

@@ -1,7 +1,7 @@
 """Columns of what is known of encoders: their names, kinds and values, and the selection of encoders by a condition.
 
 Columns are those of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
-have the published names and clearer ones beside them: ``train_test`` is also ``error_100pct``.
+have the published names and clearer ones next to them: ``train_test`` is also ``error_100pct``.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ _ALL = [
     Fact("image_sets", "list", "every data set it was trained on", _recorded("pretraining.image_sets")),
     Fact("n_images", "whole number", "images of the pretraining data", _recorded("pretraining.n_images")),
     Fact("n_samples_seen", "whole number", "images of all steps", _recorded("pretraining.n_samples_seen")),
-    Fact("n_registers", "whole number", "tokens beside class and patches", _recorded("architecture.n_registers")),
+    Fact("n_registers", "whole number", "tokens other than class and patches", _recorded("architecture.n_registers")),
     Fact("native_px", "whole number", "side that its positions are for", _recorded("architecture.native_px"), "px"),
     Fact("size_step_px", "whole number", "sides are multiples of it", _recorded("architecture.size_step_px"), "px"),
     Fact("adapted_from", "text", "encoder that its training started from", _recorded("provenance.adapted_from")),

@@ -1,12 +1,12 @@
 """Rows of several people or machines: read where they lie, merged into one's own, checked before others rely on them.
 
-Rows are read from results files with their provenance beside them: a file, a folder (a zoo home, a clone of a shared
+Rows are read from results files with their provenance next to them: a file, a folder (a zoo home, a clone of a shared
 results repository, the place of a run on many workers), or such a folder at an address. Nothing there is changed.
 
 Of rows that have everything in common but their number, those of one number, by the rules of
 :mod:`zoo.results.recording`, are one row with the provenance that was there first. Of different numbers the recorded
 one stays, and among new ones that of the place that was named first. The other one is set aside, as a line of JSON in
-``set-aside.jsonl`` beside the rows, with both provenances; so are rows that were measured on other images under the
+``set-aside.jsonl`` next to the rows, with both provenances; so are rows that were measured on other images under the
 name of the same data set, wrong lines, and rows without provenance. Cards of unknown encoders come along, if they lie
 in ``metadata/`` of what is read.
 """
@@ -38,7 +38,7 @@ from .rows import Measurement, convert_row
 from .values import COLUMNS, Key, Row, get_row_key
 
 SET_ASIDE = "set-aside.jsonl"
-_NOT_RESULTS = ("features", "probes", "runs")  # folders that evaluations keep beside the rows
+_NOT_RESULTS = ("features", "probes", "runs")  # folders that evaluations keep next to the rows
 
 ProtocolCheck = Callable[[Row, Mapping[str, Any]], str | None]
 """What is wrong with the settings that a row was measured by, "" if nothing is; None if nobody here can tell."""
@@ -50,7 +50,7 @@ class LocatedRow:
 
     row: Row
     place: str  # file and line
-    provenance: Mapping[str, Any] | None = None  # None if nothing beside the file tells
+    provenance: Mapping[str, Any] | None = None  # None if nothing next to the file tells
 
     @property
     def measurement(self) -> Measurement:
@@ -369,7 +369,7 @@ def check_provenance(one: LocatedRow) -> MergeProblem | None:
     what = f"{one.place}: {one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}"
     missing = sorted(PROVENANCE_KEYS.keys() - (one.provenance or {}).keys())
     if one.provenance is None:
-        sentence = f"{what} has no provenance beside it, expected what it was measured from in a .provenance.jsonl."
+        sentence = f"{what} has no provenance next to it, expected what it was measured from in a .provenance.jsonl."
     elif missing:
         keys = ", ".join(map(repr, missing))
         sentence = f"{what}: its provenance lacks {keys}, expected all keys of results/README.md; null is a value."
@@ -399,7 +399,7 @@ def _set_aside(folder: Path, records: Sequence[dict[str, Any]]) -> Path | None:
 def _known_by_their_cards(
     tables: Sequence[tuple[str, bytes, bytes | None]], roots: Sequence[Location]
 ) -> tuple[str, ...]:
-    """Makes encoders known that only cards beside the rows know; their ids."""
+    """Makes encoders known that only cards next to the rows know; their ids."""
     cards = load_catalogue()
     named = {
         row.encoder

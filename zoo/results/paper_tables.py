@@ -1,8 +1,9 @@
 """Numbers printed in the papers of RankMe, LiDAR and CLID on how well label-free metrics predict and select encoders.
 
 The rows are in ``results/published/label_free.tsv``, every digit as it is printed, faults included: a contradiction
-is noted in the column ``note`` and the number beside it is untouched. ``results/README.md`` says what the columns mean.
-They are not measurements of encoders, so that they have another file format, which readers of measurements ignore.
+is noted in the column ``note`` and the number next to it is untouched. ``results/README.md`` says what the columns
+mean. They are not measurements of encoders, so that they have another file format, which readers of measurements
+ignore.
 """
 
 from __future__ import annotations

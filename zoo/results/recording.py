@@ -1,6 +1,6 @@
 """Adds measurements to the results: each once, with its provenance, whichever other processes are writing.
 
-The user's measurements lie in ``results/measured/`` of the zoo home, one file an encoder. Beside it,
+The user's measurements lie in ``results/measured/`` of the zoo home, one file per encoder. Next to it,
 ``ENCODER.provenance.jsonl`` has one line of JSON a row: the columns that distinguish rows and the value, and the
 provenance (hashes of what was measured, the report of the probe); of several lines for one row the last counts, and
 lines without a row are ignored. Both files are replaced as a whole, the provenance first. One process writes at a time;
@@ -75,7 +75,7 @@ def find_provenance(measurement: Measurement) -> dict[str, Any] | None:
 
 
 def iterate_provenances(encoder: str) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """What every recorded number of an encoder was measured from, beside the columns that name its row."""
+    """What every recorded number of an encoder was measured from, in addition to the columns that name its row."""
     for _, record_of_row in _provenance_records(build_file_stem(load_catalogue().id_of(encoder))):
         provenance = record_of_row.pop("provenance")
         yield record_of_row, provenance
@@ -151,7 +151,7 @@ def get_image_fingerprints(provenance: Mapping[str, Any]) -> dict[str, dict[str,
 
 
 def get_provenance_path(path: Path) -> Path:
-    """The file of provenance beside a results file."""
+    """The file of provenance next to a results file."""
     return path.with_name(path.name.removesuffix(".csv") + _SUFFIX)
 
 
@@ -273,7 +273,7 @@ class RecordedNumbers:
 class _Entry(NamedTuple):
     row: Row
     line: bytes  # of the results file
-    provenance: bytes  # line of the file beside it
+    provenance: bytes  # line of the file next to it
 
 
 def record(
@@ -330,7 +330,7 @@ def record(
 
 
 def build_result_files(measured: Mapping[Measurement, Mapping[str, Any]]) -> tuple[bytes, bytes]:
-    """A results file with these rows alone, and the file of provenance beside it, as :func:`record` writes them.
+    """A results file with these rows alone, and the file of provenance next to it, as :func:`record` writes them.
 
     The rows are checked as those that are recorded; ResultsError if one of them is wrong.
     """

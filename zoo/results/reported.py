@@ -2,7 +2,7 @@
 
 Their rows are in ``results/reported.tsv``, every digit as it is printed; the accuracies that cards state enter as the
 same kind. They have another file format and another vocabulary than measurements, whose readers ignore them, so that
-neither is ever taken for the other. What is doubtful about a number stands beside it (``doubt``) and is shown with it.
+neither is ever taken for the other. What is doubtful about a number stands next to it (``doubt``) and is shown with it.
 
 Two reported numbers of one protocol need not be comparable: layers, image sizes, augmentations, sweeps and labels
 differ, and mostly nobody says how. The study ``do_reported_numbers_agree`` says how far they can be trusted.

@@ -22,7 +22,7 @@ EVIDENCE_COLUMNS = (
     "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "resolution", "setting", "standing",
     "repeats", "sd", "low", "high", "features", "remark", "doubt",
 )  # fmt: skip
-"""Of the files of ``results/evidence``; what all rows of a file share is in ``origins.toml`` beside them."""
+"""Of the files of ``results/evidence``; what all rows of a file share is in ``origins.toml`` next to them."""
 PREFIX = "reported-"  # of every protocol, and of no protocol of a measurement
 TOP_1 = "top1_accuracy"
 FULL, ZERO_SHOT = "train -> val", "val"  # splits of ImageNet-1K
@@ -33,7 +33,7 @@ class ReportedProtocol:
     """How a number was come by, as far as pages tell."""
 
     name: str
-    short: str  # beside a number in tables
+    short: str  # next to a number in tables
     meaning: str
 
     @property

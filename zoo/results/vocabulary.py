@@ -25,7 +25,7 @@ NEEDS = {
     "labels": "features of images with their labels: z, y, and groups of those that belong together if they are known",
     "source and target": "labelled features of the data to learn from, and features of the data to transfer to: "
     "z, y, z_target",
-    "pixels": "images float32 (n, channels, height, width) beside their features: images, z, images_val, z_val",
+    "pixels": "images float32 (n, channels, height, width) along with their features: images, z, images_val, z_val",
 }
 """What metrics of features are computed from, and the names of the arguments that they take."""
 

@@ -1,4 +1,4 @@
-"""All files of a site, and the folder they are written to: beside its place, and renamed once it is whole.
+"""All files of a site, and the folder they are written to: next to its place, and renamed once it is whole.
 
 ``site.json`` lists what was written; a folder with anything else in it, or with a file that was changed since, is
 refused before any work.

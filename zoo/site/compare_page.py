@@ -64,7 +64,7 @@ SECTIONS = {
         f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
     ),
     "elsewhere": (
-        "Measured beside the study",
+        "Measured in addition to the study",
         "by the protocol and on the data set named; with 95 % intervals, or the range over seeds, and tied where they "
         "overlap",
     ),
@@ -348,7 +348,7 @@ def _mean_cell(entry: SiteEntry, mean: SeedMean | None) -> Cell:
 
 
 def _others(entries: Sequence[SiteEntry]) -> Iterator[Line]:
-    """What others measured: a line a data set, protocol and origin."""
+    """What others measured: a line per data set, protocol and origin."""
     missing = Cell("not measured", is_missing=True)
     found: dict[tuple[str, str, str], dict[int, Cell]] = {}
     for place, entry in enumerate(entries):

@@ -92,7 +92,7 @@ class Printed(float):
 
 
 def write_csv_bytes(table: DataTable) -> bytes:
-    """A header and a line a row, in UTF-8; a fact without a value is its reason, lists are joined by semicolons.
+    """A header and a line per row, in UTF-8; a fact without a value is its reason, lists are joined by semicolons.
 
     >>> from zoo.cards.schema import NOT_PUBLISHED
     >>> fields = (Field("a", "number", ""), Field("b", "list", ""), Field("c", "true or false", ""))
@@ -530,7 +530,7 @@ def _metrics(rows: Iterable[Row]) -> DataTable:
     for other in reported_values.METRICS.values():
         better = words[not other.higher_is_better]
         made.append((other.name, "reported", " or ".join(other.units), better, other.meaning, None, None))
-    return DataTable("metrics", "One row a metric, of measurements and of reported numbers.", columns, tuple(made))
+    return DataTable("metrics", "One row per metric, of measurements and of reported numbers.", columns, tuple(made))
 
 
 def _splits(rows: Iterable[Row]) -> DataTable:
@@ -543,8 +543,8 @@ def _splits(rows: Iterable[Row]) -> DataTable:
     counted = Counter(row.split for row in rows)
     made = tuple((one.name, one.n_train, one.meaning, counted[one.name]) for one in SPLITS.values())
     what = (
-        "One row a split that has a name of its own; others have any number of labels, such as 'train 10-shot -> val', "
-        "'train 0.5% -> val' and 'train 300 images -> val'."
+        "One row per split that has a name of its own; others have any number of labels, such as "
+        "'train 10-shot -> val', 'train 0.5% -> val' and 'train 300 images -> val'."
     )
     return DataTable("splits", what, columns, made)
 
@@ -660,7 +660,7 @@ def build_dictionary(made: Iterable[DataTable]) -> DataTable:
 
 
 def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
-    """Two files a table, and the page."""
+    """Two files per table, and the page."""
     found = build_data_tables(contents)
     found.append(build_dictionary(found))
     listed = []

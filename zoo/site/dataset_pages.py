@@ -116,7 +116,7 @@ def find_measured_sets(contents: Contents) -> dict[str, MeasuredDataset]:
 
 
 def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
-    """The list, and a page a data set."""
+    """The list, and a page per data set."""
     known, pages = find_measured_sets(contents), _Pages(contents)
     domains: dict[str, list[MeasuredDataset]] = {}
     for one in known.values():

@@ -175,7 +175,7 @@ class PlotPoint:
     high: float | None = None
     fill: Fill = "full"
     is_beside: bool = False  # takes no part in the front
-    at: float | None = None  # x that it is drawn at beside others, unless it is on the front
+    at: float | None = None  # x that it is drawn at next to others, unless it is on the front
 
 
 def format_axis_value(value: float, axis: Axis) -> str:
@@ -251,7 +251,7 @@ def _reach(axis: Axis, values: Sequence[float], room: float = 0.0) -> tuple[floa
 
 
 def spread_points(points: Sequence[PlotPoint]) -> list[PlotPoint]:
-    """The points, those within about 3 % of the same x beside each other, for a logarithmic axis.
+    """The points, those within about 3 % of the same x side by side, for a logarithmic axis.
 
     Steps of the golden ratio keep neighbours in y apart. A strip is as wide as :data:`STRIP` says, and at most 4 % of
     the axis.
@@ -293,7 +293,7 @@ def draw_grid(across: Scale, up: Scale, most: int = 6) -> list[Markup]:
 
 
 def find_pareto_front(points: Iterable[PlotPoint], *, lower: bool) -> list[PlotPoint]:
-    """The points that no other one beats by less x and better y, by rising x; those beside take no part."""
+    """The points that no other one beats by less x and better y, by rising x; those with ``is_beside`` take no part."""
     sign = 1 if lower else -1
     best: list[PlotPoint] = []
     for one in sorted((one for one in points if not one.is_beside), key=lambda one: (one.x, sign * one.y)):

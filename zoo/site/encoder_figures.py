@@ -1,6 +1,6 @@
 """Figures of an encoder's page: components of its error as signed bars, and its error against the number of labels.
 
-Both have one scale for all encoders, so that pages can be held beside each other, and letters of one size however wide
+Both have one scale for all encoders, so that pages can be held side by side, and letters of one size however wide
 the page is: lengths are percentages of the width, texts stand outside of what is stretched. Two laws say what error to
 expect between and below the measured numbers of labels: the interpolation of :mod:`zoo.analysis.label_budget` and the
 scaling law of :mod:`zoo.analysis.scaling_law`.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 LEFT, RIGHT = -10.0, 60.0
-"""Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number is beside it."""
+"""Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number is next to it."""
 _PLACES = Scale(LEFT, RIGHT, 0.0, 100.0)
 Colour: TypeAlias = Literal["approximation", "usability", "together", "probe", "encoder", "sum"]
 LABELS: dict[Colour, str] = {
@@ -63,7 +63,7 @@ class ErrorPart:
     value: float  # percentage points, signed; lower is better
     low: float | None = None  # 95 % interval, where one was stated
     high: float | None = None
-    note: str = ""  # beside the number: "assumed, not measured"
+    note: str = ""  # next to the number: "assumed, not measured"
 
 
 def list_published_parts(decomposition: RiskDecomposition) -> list[ErrorPart]:
@@ -148,7 +148,7 @@ def draw_decomposition(parts: Sequence[ErrorPart], *, caption: str, is_wrong: bo
 
 
 def draw_bar(part: ErrorPart) -> Markup:
-    """One bar on the common scale, as wide as what it stands in; the number beside it says the same."""
+    """One bar on the common scale, as wide as what it stands in; the number next to it says the same."""
     zero, end = _PLACES(0.0), _PLACES(_within(part.value))
     x, width = f"{min(zero, end):.2f}%", f"{abs(end - zero):.2f}%"
     # over the lines of 0, 20 and 40 points, which are the style sheet's
@@ -281,7 +281,7 @@ def draw_key(items: Sequence[tuple[str, str]]) -> Markup:
 
 
 TABLED = (1_000, 2_000, 3_000, 5_000, 10_000, 12_811, 30_000, 100_000, 300_000, 1_281_167)
-"""Numbers of labels of the table beside the figure: those of the settings, and round ones between them."""
+"""Numbers of labels of the table next to the figure: those of the settings, and round ones between them."""
 _N_DRAWN = 33  # points of a drawn curve
 _NO_TRIAL = ("supervised", "initialized")
 

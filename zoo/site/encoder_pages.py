@@ -273,7 +273,7 @@ def choose_badge(entry: SiteEntry) -> tuple[str, str]:
 
 
 def draw_badge(kind: str, text: str, encoder: str) -> str:
-    """The picture, with its own colours and a title for screen readers; it needs nothing beside itself."""
+    """The picture, with its own colours and a title for screen readers; it needs nothing other than itself."""
     left, right = _width(NAME), _width(text)
     whole, title = left + right, f"{encoder}, {NAME}: {text}"
     size = {"width": whole, "height": _HEIGHT}

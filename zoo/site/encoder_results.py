@@ -120,7 +120,7 @@ class Records:
             self.errata[erratum.encoder].append(erratum)
 
     def wrong(self, entry: SiteEntry) -> frozenset[SeedMean]:
-        """What was measured beside its ImageNet-1K risks and an erratum excludes."""
+        """What was measured in addition to its ImageNet-1K risks and an erratum excludes."""
         known = [one for name in (entry.id, "*") for one in self.errata[name] if one.exclude]
         return frozenset(mean for mean in entry.means if any(one.covers(entry.id, mean.metric) for one in known))
 
@@ -159,7 +159,7 @@ def _campaign_words(campaign: Measurement | None, *, with_intervals: bool) -> Ma
             "a", {"href": f"https://arxiv.org/abs/{campaign.source.partition(':')[2]}"}, campaign.source
         )
         text = ["Measured and published by the study ", link, f", protocol {campaign.protocol}, {campaign.date}. "]
-        return build_element("span", {}, *text, "One probe a setting was published, and no interval.")
+        return build_element("span", {}, *text, "One probe per setting was published, and no interval.")
     stated = "" if with_intervals else " without intervals"
     return link_addresses(f"Measured by {campaign.source!r}, protocol {campaign.protocol}, {campaign.date}{stated}.")
 
@@ -258,7 +258,7 @@ def _label_drawing(
 
 
 def build_other_sections(entry: SiteEntry, records: Records) -> list[dict[str, Any]]:
-    """A section a data set and source, of everything beside the risks on ImageNet-1K, as the template takes it."""
+    """A section per data set and source, of all but the risks on ImageNet-1K, as the template takes it."""
     campaign = records.campaign(entry)
     wrong = records.wrong(entry)
     groups: dict[tuple[str, str], list[SeedMean]] = {}
@@ -372,7 +372,7 @@ def _span(marks: Sequence[Mark]) -> tuple[float, float]:
 
 
 def _curve_drawings(means: Sequence[SeedMean], dataset: str) -> Iterator[Drawing]:
-    """A chart a metric of the learning curves: the encoder, and the controls that were measured beside it."""
+    """A chart per metric of the learning curves: the encoder, and the controls that were measured with it."""
     for metric in dict.fromkeys(mean.metric for mean in means):
         by_control: defaultdict[str, list[SeedMean]] = defaultdict(list)  # "" for the encoder itself
         for mean in means:

@@ -37,7 +37,7 @@ class SiteError:
 def compute_site_errors(contents: Contents) -> tuple[str, dict[str, SiteError]]:
     """The data set whose errors the first page lists, and these by id.
 
-    That is ImageNet-1K, where no error is expected of untrained and pocket encoders that were not measured there; if a
+    That is ImageNet-1K, where no error is expected of untrained and toy encoders that were not measured there; if a
     site has no other encoders, the data set that most of them were measured on.
     """
     with contents.reading():

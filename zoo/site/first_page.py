@@ -115,7 +115,8 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
 
 
 def classify_network(card: EncoderCard) -> str:
-    """What a network learnt from, one of :data:`KINDS`: texts beside its images, labels or another network, neither.
+    """What a network learnt from, one of :data:`KINDS`: texts along with its images, labels or another network,
+    neither.
 
     It is the card's kind of objective, whatever networks made the targets of a self-supervised one.
     """

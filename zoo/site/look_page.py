@@ -30,7 +30,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
 
 
 def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: SiteRenderer) -> dict[str, Any]:
-    """A data set: rows of images beside their maps, and queries with the neighbours that each encoder finds."""
+    """A data set: rows of images next to their maps, and queries with the neighbours that each encoder finds."""
     px, n_columns, labels, shown = look["px"], look["columns"], look["labels"], look["shown"]
     sheet = renderer.asset(look["file"], (folder / look["file"]).read_bytes())
     size = (px * n_columns, px * -(-len(labels) // n_columns))

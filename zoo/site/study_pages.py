@@ -1,7 +1,7 @@
 """``studies/``: the questions with their verdicts, a page for each study, and its figures and numbers as files.
 
 Studies are run in several processes, each on the table as published and on the corrected one. What they found is kept
-as one JSON file a study, below ``studies/`` of the cache folder, under a key of everything that decides it.
+as one JSON file per study, below ``studies/`` of the cache folder, under a key of everything that decides it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMMAND = re.compile(r"\n*Command: .*\Z", re.DOTALL)  # the end of an introduct
 
 
 def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
-    """The index, a page a study, figures as SVG, and data of figures, tables and estimates as CSV."""
+    """The index, a page per study, figures as SVG, and data of figures, tables and estimates as CSV."""
     chosen = list(list_studies().values())
     page, index = renderer.page, f"{FOLDER}/index.html"
     if not contents.with_studies:  # their questions, and how to run them

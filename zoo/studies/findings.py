@@ -204,7 +204,7 @@ def number_claim(
     caveat: str = "",
     shown: str | None = None,
 ) -> Claim:
-    """A printed number beside ours, with its verdict by the rule at the top of this module.
+    """A printed number next to ours, with its verdict by the rule at the top of this module.
 
     ``ours`` is by a sound computation, None if not identified; ``as_the_paper_did`` by the paper's own, faults and all.
     ``misprint_of`` is what should have been printed; ``cut_off``: printed with its last digits left out; ``settled``:
@@ -270,7 +270,7 @@ def answer_statement(
 
 
 def format_like_printed(printed: str, value: float) -> str:
-    """A value as text, with one digit more than the number printed beside it.
+    """A value as text, with one digit more than the number printed next to it.
 
     >>> printed = ("-3.9", -3.8231), ("4e-9", 3.961e-9), ("<1e-9", 2.2e-4)
     >>> [format_like_printed(*one) for one in printed]

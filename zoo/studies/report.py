@@ -157,7 +157,7 @@ def render_html_report(
     """The report as a page.
 
     With ``images`` (file of a figure -> address of its picture) the page stands alone, with the further files ``texts``
-    at its end; by default it needs the folder ``figures/`` beside it.
+    at its end; by default it needs the folder ``figures/`` next to it.
     """
     with require_extra("study", needed_for="A report"):
         import jinja2

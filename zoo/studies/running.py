@@ -1,4 +1,4 @@
-"""Finds studies, and runs them on a table and on the published one beside it.
+"""Finds studies, and runs them on a table and on the published one next to it.
 
 A study is a file ``analysis/QUESTION.py`` or a folder with ``__init__.py``. The verdict of a claim belongs to the table
 as published; with encoders of the user it stays. On the corrected table a claim that no longer agrees is *corrected*.
@@ -54,7 +54,7 @@ class Study:
     path: Path  # of the file, or of the folder
     question: str  # first line of its docstring
     introduction: str  # the rest: claim, expected numbers, command
-    options: tuple[str, ...] = ()  # fields of StudyOptions, besides the seed, that it says it reads: its OPTIONS
+    options: tuple[str, ...] = ()  # fields of StudyOptions, in addition to the seed, that it says it reads: its OPTIONS
     reads_table: bool = True  # False: the table has no part in it, so that once is enough; its READS_TABLE
 
     @property
@@ -155,7 +155,7 @@ def load_study(study: Study) -> StudyFunction:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Nothing is written beside a user's file while it is run."""
+    """Nothing is written next to a user's file while it is run."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

@@ -1,17 +1,16 @@
-"""Figures of SHAP values, drawn by the library shap: what matters most, all choices, and one choice alone."""
+"""Figures of SHAP values, drawn by the library shap, of one choice each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..analysis.importance import Importance
 from ..evaluation.drawing import SMALLEST, make_figure, write_panel_letters
 from ..optional import require_extra
 
 with require_extra("study", needed_for="A figure"):
-    import numpy as np
-    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,65 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-def build_explanation(found: Importance, labels: Mapping[str, str]) -> Any:
-    """SHAP values as the library's ``Explanation``, (n encoders, features), with the choices as data."""
-    import shap
-
-    names = [str(name) for name in found.shap.columns]
-    values = found.values.astype(object)
-    values.loc[:, values.isna().all()] = "missing"  # grey; NaN alone would be a warning
-    return shap.Explanation(
-        values=found.shap.to_numpy(),
-        base_values=np.full(found.n, found.base),
-        data=values.to_numpy(dtype=object),
-        feature_names=[labels.get(name, name) for name in names],
-    )
-
-
-def draw_bars(
-    found: Sequence[Importance], titles: Sequence[str], labels: Mapping[str, str], *, n_features: int = 8
-) -> Drawing:
-    """Mean absolute SHAP values of the most important choices, a panel an outcome."""
-    import shap
-
-    drawing, panels = _panels(found, n_columns=3, height=0.2 * n_features + 0.8)
-    for axes, one, title in zip(panels, found, titles, strict=False):
-        shap.plots.bar(build_explanation(one, labels), max_display=n_features + 1, ax=axes, show=False)
-        _finish(axes, f"{title}, n = {one.n}\nmean |SHAP| [points]")
-    return drawing
-
-
-def draw_swarms(
-    found: Sequence[Importance], titles: Sequence[str], labels: Mapping[str, str], *, n_features: int = 14
-) -> Drawing:
-    """SHAP values of every encoder, a panel an outcome, a row a choice: blue for small numbers, red for large ones."""
-    import shap
-
-    drawing, panels = _panels(found, n_columns=2, height=0.19 * n_features + 0.8)
-    for axes, one, title in zip(panels, found, titles, strict=False):
-        shap.plots.beeswarm(
-            build_explanation(one, labels),
-            max_display=n_features,
-            ax=axes,
-            show=False,
-            plot_size=None,
-            color_bar=False,
-            group_remaining_features=False,
-            s=5,
-        )
-        axes.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
-        _finish(axes, f"{title}, n = {one.n}\nSHAP value [points], negative is better")
-    return drawing
-
-
 def draw_choice(
     found: Sequence[Importance], titles: Sequence[str], feature: str, *, label: str, only: Sequence[str] = ()
 ) -> Drawing:
-    """SHAP values of one choice against the choice itself, a panel an outcome, a point an encoder; lower is better.
+    """SHAP values of one choice against the choice itself, a panel per outcome, a point per encoder; lower is better.
 
     ``only`` names the values that are shown, in their order; by default all are.
     """
-    drawing, panels = _panels(found, n_columns=3 if len(found) != 4 else 2, height=2.6 if only else 1.9)
+    drawing, panels = make_shap_panels(found, n_columns=3 if len(found) != 4 else 2, height=2.6 if only else 1.9)
     for axes, one, title in zip(panels, found, titles, strict=False):
         values = one.values[feature]
         places = [place for value in only for place in values.index[values == value]] if only else list(values.index)
@@ -105,7 +53,7 @@ def plot_shap_scatter(axes: Axes, shares: pd.Series, choices: pd.Series) -> None
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=5))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(EngFormatter(places=0, sep=""))
-    _finish(axes, "")
+    format_shap_axes(axes, "")
     if not numbers:
         axes.tick_params(axis="x", rotation=90)
 
@@ -114,7 +62,8 @@ def _is_number(choices: pd.Series) -> bool:
     return all(isinstance(choice, (int, float)) and not isinstance(choice, bool) for choice in choices.dropna())
 
 
-def _panels(found: Sequence[Importance], *, n_columns: int, height: float) -> tuple[Drawing, list[Axes]]:
+def make_shap_panels(found: Sequence[Importance], *, n_columns: int, height: float) -> tuple[Drawing, list[Axes]]:
+    """A panel per outcome, with letters, in rows of ``height`` inches."""
     n_columns = min(n_columns, len(found))
     n_rows = -(-len(found) // n_columns)
     drawing, panels = make_figure(height=n_rows * height, n_rows=n_rows, n_columns=n_columns)
@@ -124,7 +73,7 @@ def _panels(found: Sequence[Importance], *, n_columns: int, height: float) -> tu
     return drawing, panels
 
 
-def _finish(axes: Axes, x_label: str) -> None:
+def format_shap_axes(axes: Axes, x_label: str) -> None:
     """The sizes of text that all figures of the zoo have, instead of the library's."""
     axes.set_xlabel(x_label, fontsize=7)
     axes.yaxis.label.set_fontsize(7)

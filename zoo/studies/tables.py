@@ -43,29 +43,6 @@ def format_unsigned(estimate: Estimate, digits: int = 2) -> str:
     return format_estimate(estimate, digits=digits, signed=False)
 
 
-def estimate_table(
-    title: str, term: str, estimates: Sequence[Estimate], *, note: str = "", signed: bool = True
-) -> FindingsTable:
-    """One row an estimate: term, value, interval, p, false-discovery rate and n; empty columns are left out."""
-    headers = [term, "value [95 % interval]", "p", "false-discovery rate", "encoders"]
-    rows = [
-        [
-            one.term,
-            format_estimate(one, signed=signed),
-            *("" if p is None else f"{p:.2g}" for p in (one.p, one.p_adjusted)),
-            str(one.n),
-        ]
-        for one in estimates
-    ]
-    used = [place for place in range(len(headers)) if place < 2 or any(row[place] for row in rows)]
-    return FindingsTable(
-        title=title,
-        headers=[headers[place] for place in used],
-        rows=[[row[place] for place in used] for row in rows],
-        note=note,
-    )
-
-
 def build_cross_table(
     title: str,
     term: str,

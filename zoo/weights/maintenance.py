@@ -118,7 +118,7 @@ def find_loading_encoders(
 
 
 def _network(card: EncoderCard) -> tuple[object, ...]:
-    """What decides names and shapes of a state dict; of the layer, what it needs beside the backbone."""
+    """What decides names and shapes of a state dict; of the layer, what it needs in addition to the backbone."""
     built, layer = card.architecture, LAYERS[card.representation.layer]
     needed = (bool(layer.tokens), "proj" in layer.tokens, layer.is_quantised)
     return built.backbone, sorted(built.options.items()), needed, card.weights.converter

@@ -1,6 +1,6 @@
 """Mirrors: folders or addresses of converted weights, for machines without a network.
 
-A mirror is laid out as :mod:`zoo.weights.store` says, with ``manifest.json`` for people and the cards beside it:
+A mirror is laid out as :mod:`zoo.weights.store` says, with ``manifest.json`` for people and the cards next to it:
 ``metadata/shipped/`` as they were, and ``metadata/own/`` of the user's encoders, which the zoo reads from here.
 ``ZOO_MIRROR`` names it: a folder is read in place, any other address that fsspec understands is copied into the cache
 as it is needed.

@@ -78,7 +78,7 @@ def hash_parts(files: Sequence[Path]) -> tuple[str, int]:
 
 
 def read_index(index: Path) -> dict[str, str]:
-    """From the name of each tensor to the name of the file beside the index that has it."""
+    """From the name of each tensor to the name of the file next to the index that has it."""
     try:
         pairs = dict(json.loads(index.read_bytes())["weight_map"])
     except (ValueError, RecursionError, KeyError, TypeError) as error:

@@ -61,7 +61,7 @@ NUMPY_TYPES = {
 _PLAIN_TYPES = {*STORAGES.values(), *NUMPY_TYPES.values()}
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 2**62
-_TENSOR_BYTES = 1000  # of memory that a tensor takes beside its numbers, about
+_TENSOR_BYTES = 1000  # of memory that a tensor takes in addition to its numbers, about
 _ITEM_BYTES = 100  # of memory that an item of a dictionary or a set takes, about
 
 
@@ -370,7 +370,7 @@ _BUILDERS: dict[str, Builder] = {
     "torch.jit._pickle.build_boollist": _annotated,
     "torch.jit._pickle.restore_type_tag": _annotated,
     # NumPy before and since version 2, which are those of numpy.core and numpy._core: learning rates and accuracies
-    # beside the weights (Mugs, DINO), and all numbers of BYOL
+    # next to the weights (Mugs, DINO), and all numbers of BYOL
     "numpy.core.multiarray._reconstruct": _reconstructed,
     "numpy.core.multiarray.scalar": _scalar,
     "numpy.core._multiarray_umath._reconstruct": _reconstructed,  # through dill

@@ -2,7 +2,7 @@
 
 ``tensors/SHA256.safetensors`` are named by their content, ``records/KEY.json`` (where weights came from and how they
 were converted; the first line is a checksum) by a hash of what went in: places, layout and its version, architecture.
-The cache has ``mirrors/HASH/`` (copies of mirrors), ``checks/``, ``partial/`` and ``downloads/`` besides. Every file
+The cache has ``mirrors/HASH/`` (copies of mirrors), ``checks/``, ``partial/`` and ``downloads/`` as well. Every file
 appears whole or not at all. Headers of safetensors files are written and read here too, for weights and for features.
 """
 
@@ -53,7 +53,7 @@ class FileReading:
     reason: str = ""  # why these, where others would fit as well
     others: tuple[str, ...] = ()  # where those others are: what checkpoint_key can be set to
     unwrapped: tuple[str, ...] = ()  # prefixes of wrappers that were removed: "module."
-    left_out: tuple[str, ...] = ()  # what lies beside the encoder's tensors: heads, queues, other networks
+    left_out: tuple[str, ...] = ()  # what lies in addition to the encoder's tensors: heads, queues, other networks
     widened_from: tuple[str, ...] = ()  # types that became float32: "float16"
     is_found: bool = False  # that nobody named the layout, and it was searched for among all
     notes: tuple[str, ...] = ()  # what else was done or left open, in clauses

@@ -131,7 +131,7 @@ def test_positions_of_conch_1_5_are_enlarged_as_its_source_does_it() -> None:
     assert relative_difference(expected, encoder(twice)) < 1e-5  # the enlargement is of single precision
 
 
-def test_towers_of_timm_beside_texts_give_their_class_token() -> None:
+def test_towers_of_timm_next_to_texts_give_their_class_token() -> None:
     weights = weights_of(Kind(), SIZE, seed=1)
     expected = tokens(weights, IMAGES, Kind(), n_heads=4)[:, 0]
     trunk = {f"visual.trunk.{name}": each for name, each in weights.items()}

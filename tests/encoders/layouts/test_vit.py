@@ -57,7 +57,7 @@ LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """How a source writes the network that is evaluated, beside another that is not."""
+    """How a source writes the network that is evaluated, next to another that is not."""
 
     layout: str
     content: Callable[[State, State, Size], Any]

@@ -39,7 +39,7 @@ def _encoder(name: str) -> Encoder:
 
 
 def small_preprocess() -> Preprocess:
-    """Of the pocket's encoders, for images of 16 px."""
+    """Of the toy encoders, for images of 16 px."""
     return replace(pocket().preprocess, resize_px=16, crop_px=16)
 
 

@@ -97,7 +97,7 @@ def test_a_planted_rank_is_recovered(n: int, dim: int) -> None:
     for planted_rank in (1, 20, 99, 100):
         singular = np.where(np.arange(100) < planted_rank, 1.0, 0.0)
         assert feature_rank(planted(n, dim, singular).astype(np.float32)) == planted_rank
-    near = np.concatenate([np.ones(10), np.full(30, 1.001e-4), np.full(30, 0.999e-4)])  # beside the threshold
+    near = np.concatenate([np.ones(10), np.full(30, 1.001e-4), np.full(30, 0.999e-4)])  # next to the threshold
     assert feature_rank(planted(1000, 70, near)) == 40
 
 

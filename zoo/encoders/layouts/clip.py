@@ -120,7 +120,7 @@ def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[st
         )
         is_wanted = "head.weight" in target and "head.proj.weight" in tower
         return trunk | ({"head.weight": tower["head.proj.weight"]} if is_wanted else {})
-    is_alone = "class_embedding" in state  # the image tower, without a text tower beside it
+    is_alone = "class_embedding" in state  # the image tower, without a text tower next to it
     if is_alone or any(name.startswith("visual.") for name in state):
         state = state if is_alone else strip_prefix(state, "visual.", beside=beside)
         state = _transformer(state, target) if "class_embedding" in state else rename_tensors(state, *_RESNET)
@@ -164,7 +164,7 @@ def convert_slip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The training script's checkpoint of SLIP, and of its CLIP and SimCLR, which is what was released.
 
     The image tower is timm's; the projection to the space shared with text and the head of the loss between views
-    stand beside it. Source: facebookresearch/SLIP, ``models.py`` and the saving in ``main.py``.
+    stand next to it. Source: facebookresearch/SLIP, ``models.py`` and the saving in ``main.py``.
     """
     beside = (*_TEXT_TOWER, "image_projection", "image_mlp.")
     return strip_prefix(

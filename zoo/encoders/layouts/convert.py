@@ -60,7 +60,7 @@ def drop_classifier(state: State, target: Mapping[str, Tensor], backbone: nn.Mod
     named = getattr(backbone, "pretrained_cfg", None) or {}
     names = named.get("classifier") or ()
     names = (names,) if isinstance(names, str) else tuple(names)
-    parents = (name.rpartition(".")[0] for name in names)  # a norm beside the classifier goes with it
+    parents = (name.rpartition(".")[0] for name in names)  # a norm next to the classifier goes with it
     whole = [f"{parent}." for parent in parents if parent and not any(key.startswith(f"{parent}.") for key in target)]
     prefixes = (*_CLASSIFIERS, *(f"{name}." for name in names), *whole)
     return {name: tensor for name, tensor in state.items() if name in target or not name.startswith(prefixes)}

@@ -1,4 +1,4 @@
-"""Layouts of convolutional networks: what the training scripts save beside the backbone, and how they name it."""
+"""Layouts of convolutional networks: what the training scripts save in addition to the backbone, and its names."""
 
 from __future__ import annotations
 
@@ -412,7 +412,7 @@ def convert_byol(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The online network of a training's checkpoint; or that network under torchvision's names, as others converted it.
 
     It was trained with Haiku: modules in modules, and channels last. The statistics of a norm are its averages, which
-    are corrected for their start at zero; ``hidden`` and ``counter``, from which they are computed, stand beside them.
+    are corrected for their start at zero; ``hidden`` and ``counter``, from which they are computed, stand next to them.
     Source: google-deepmind/deepmind-research, ``byol_experiment.py`` and ``utils/checkpointing.py`` of byol; Haiku,
     ``ResNet`` and ``ExponentialMovingAverage``.
     """

@@ -1,4 +1,4 @@
-"""LoRA: low-rank matrices A and B that were trained beside the weights, merged into them on request.
+"""LoRA: low-rank matrices A and B that were trained in addition to the weights, merged into them on request.
 
 A weight becomes W + scale * B A, with the scale alpha / r, or alpha / sqrt(r) where LoRA is rank-stabilised. Source:
 huggingface/peft, ``tuners/lora/layer.py``, ``utils/save_and_load.py``; microsoft/LoRA, ``loralib/layers.py``.
@@ -42,7 +42,7 @@ class Lora:
 
     scale: float | None = None  # None: by the configuration
     config: Mapping[str, Any] = field(default_factory=dict)  # of peft
-    adapter: Path | None = None  # the file with the matrices, if they are not beside the weights
+    adapter: Path | None = None  # the file with the matrices, if they are not next to the weights
 
     def scale_of(self, layer: str, rank: int) -> float:
         """What B A of a layer is multiplied by."""

@@ -531,7 +531,7 @@ def _next_stage(name: str) -> str:
 
 
 def convert_satlas(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """A released model: a backbone of torchvision, wrapped once or more, beside a feature pyramid and heads of tasks.
+    """A released model: a backbone of torchvision, wrapped once or more, with a feature pyramid and heads of tasks.
 
     Source: allenai/satlaspretrain_models, ``adjust_state_dict_prefix`` in ``utils.py`` and ``models/backbones.py``.
     """

@@ -14,8 +14,8 @@ the same part differently. One candidate is taken; of several:
 4. the one that the layout itself takes.
 
 Otherwise the file is refused, and the message says how to choose. Within the candidate no tensor may be missing or left
-over, but for a head that its layout knows. Beside it there may be heads, queues, losses and other networks of the
-method, by their usual names; anything else needs ``checkpoint_key``.
+over, but for a head that its layout knows. In addition to it there may be heads, queues, losses and other networks of
+the method, by their usual names; anything else needs ``checkpoint_key``.
 
 Names are those of lightly 1.5 and 1.6 (its examples and benchmarks), solo-learn (``solo/methods``), PyTorch Lightning
 2.6 (``callbacks/weight_averaging.py``), timm 1.0 (``utils/checkpoint_saver.py``) and DeiT (``main.py``).
@@ -65,7 +65,7 @@ _BESIDE = (
     | frozenset(("criterion", "loss", "center", "temperature", "logit", "queue", "queues", "memory", "bank"))
     | frozenset(("prototype", "prototypes", "smog", "metric", "metrics", "averaged"))
 )
-"""Words in the names of what methods have beside their encoder."""
+"""Words in the names of what methods have in addition to their encoder."""
 
 _NESTED = ("state_dict", "model", "target_encoder")  # keys where layouts look; a file may use others
 _MOST_NESTED = 6
@@ -106,7 +106,7 @@ class StateCandidate:
 
 
 class AmbiguousMisfit(Misfit):
-    """Something in a file fits, and which is meant, or what lies beside it, is unclear: what it "holds" or "has"."""
+    """Something in a file fits, and which is meant, or what lies next to it, is unclear: what it "holds" or "has"."""
 
 
 def find_encoder(
@@ -165,7 +165,7 @@ def find_encoder(
     if beside:
         listed = ", ".join(map(repr, beside[:_MOST_NAMED]))
         raise AmbiguousMisfit(
-            f"has an encoder that fits at {taken.key!r}, but beside it {listed}, which is left over; if that is no "
+            f"has an encoder that fits at {taken.key!r}, but next to it {listed}, which is left over; if that is no "
             f"part of the encoder, say checkpoint_key={taken.key!r} (--checkpoint-key)"
         )
     others = tuple(candidate.key for candidate in fitting if candidate is not taken)
@@ -215,7 +215,7 @@ def _chosen(candidates: Sequence[StateCandidate], role: Role) -> tuple[StateCand
     if len(left) > 1 and role:
         roles = [candidate.role for candidate in left]
         for silent, spoken in (("teacher", "student"), ("student", "teacher")):
-            if roles.count("") == 1 and set(roles) == {"", spoken}:  # the one beside a teacher is the student
+            if roles.count("") == 1 and set(roles) == {"", spoken}:  # the one next to a teacher is the student
                 roles[roles.index("")] = silent  # type: ignore[call-overload]
                 break
         chosen = [candidate for candidate, its in zip(left, roles, strict=True) if its == role]
@@ -271,7 +271,7 @@ class _FileSearch:
         return list(distinct.values())
 
     def strangers(self, candidate: StateCandidate, fitting: Sequence[StateCandidate]) -> list[str]:
-        """What lies beside a candidate and is neither another one nor what methods are known to have there."""
+        """What lies next to a candidate and is neither another one nor what methods are known to have there."""
         if candidate.is_whole or not candidate.prefix:  # the layout declares what it drops
             return []
         known = [other.prefix for other in fitting]
@@ -334,7 +334,7 @@ class _FileSearch:
                 for prefix in self._prefixes(source, len(self.target) if layout.n_companions else share):
                     if prefix:
                         inner = {name.removeprefix(prefix): source[name] for name in source if name.startswith(prefix)}
-                    else:  # AveragedModel stores the number of averaged models beside its module
+                    else:  # AveragedModel stores the number of averaged models next to its module
                         inner = {name: tensor for name, tensor in source.items() if name != "n_averaged"}
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)

@@ -1,4 +1,4 @@
-"""Calibrated learning curves: what pre-training is worth on a task, beside guessing, scratch and all labels.
+"""Calibrated learning curves: what pre-training is worth on a task, compared with guessing, scratch and all labels.
 
 From a table of risks:
 

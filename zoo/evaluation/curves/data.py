@@ -98,7 +98,7 @@ def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: st
 
 
 def resolve_task(spec: str | os.PathLike[str]) -> str:
-    """The task of data that allow one only: depth or normals where images lie beside their maps.
+    """The task of data that allow one only: depth or normals where images lie next to their maps.
 
     Refuses data with several: rendered images have them all, and a folder may hold both kinds of maps.
 

@@ -211,7 +211,7 @@ class Candidate:
 
     @property
     def control_hash(self) -> str:
-        """Hash of all that a control depends on beside data, task and recipe."""
+        """Hash of all that a control depends on in addition to data, task and recipe."""
         return _hash([self.architecture_hash, self.preprocess.hashed])
 
 

@@ -94,7 +94,7 @@ class Recipe:
     learning_rates: tuple[float, ...] = (1e-4, 5e-4, 2e-3, 1e-2)
     head_rate: float = 10.0  # times the learning rate, of a linear head; a U-Net learns at the rate itself
     weight_decay: float = 0.01
-    batch_size: int = 16  # images a step of the optimizer
+    batch_size: int = 16  # images per step of the optimizer
     accumulate: int = 1  # forward passes a step, each of batch_size / accumulate images
     epochs: float = 12.0  # passes over the training part of the labels ...
     least_steps: int = 300  # ... but at least, and

@@ -143,7 +143,7 @@ class FitContext:
 
     @property
     def batch_size(self) -> int:
-        """Images a step; all of them, if there are fewer than a batch."""
+        """Images per step; all of them, if there are fewer than a batch."""
         return min(self.recipe.batch_size, len(self.train))
 
     @property
@@ -403,7 +403,7 @@ def train_run(
     norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
     if recipe.batch_size == 1 and any(isinstance(each, norms) and each.training for each in model.modules()):
         raise QueryError(
-            "The recipe has batch_size=1, and the encoder has batch normalisation; expected at least two images a step."
+            "The recipe has batch_size=1, the encoder batch normalisation; expected two or more images per step."
         )
     with _computing(device, recipe):
         wanted = [(data.train, train), (data.train, validation), (data.test, np.arange(len(data.test)))]

@@ -53,7 +53,7 @@ SAMPLES_OF: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 OPTIONS: Mapping[str, Mapping[str, Any]] = {name: one.options for name, one in FEATURE_METRICS.items()}
 """Options of each metric by name; a test compares them with the defaults of its function."""
 _N_PARAMETERS = 3  # of W-CLID: two weights and an intercept
-_LEAST_RESIDUAL = 1e-9  # share of its variation that one predictor must have besides the other
+_LEAST_RESIDUAL = 1e-9  # share of its variation that one predictor must have in addition to the other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ def _numbers(values: Any, name: str) -> Array:
     """Finite numbers, one an encoder, float64 (n_encoders,)."""
     found = check_finite_numbers(values, name=name, n_axes=1)
     if not len(found):
-        raise DataError(f"{name} is empty, expected one number an encoder.")
+        raise DataError(f"{name} is empty, expected one number per encoder.")
     return found
 
 

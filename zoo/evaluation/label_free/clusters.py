@@ -90,7 +90,7 @@ def fit_kmeans_points(points: PointSet, n_clusters: int, *, seed: int, marks: Ar
         labels, n_iterations = torch.from_numpy(distinct[order]), 0
         sums, counts = _sums(x, labels, n_clusters)
     else:
-        with limit_threads(0):  # beside NumPy's products, threads of torch would wait for these
+        with limit_threads(0):  # next to NumPy's products, threads of torch would wait for these
             generator = np.random.default_rng((seed, 0))
             few = _reduced(x, generator)
             centroids = few[torch.from_numpy(_spread_rows(few, n_clusters, generator))].double()

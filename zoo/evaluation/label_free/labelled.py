@@ -214,7 +214,7 @@ def one_shot_accuracy(
     seed: int = 0,
     device: str | None = None,
 ) -> OneShotAccuracy:
-    """Accuracy on validation images of a classifier from one image a class, drawn at random; mean over draws.
+    """Accuracy on validation images of a classifier from one image per class, drawn at random; mean over draws.
 
     Raises DataError if features are not finite, are all the same or have different widths; if labels do not match the
     rows, or there is one class only; or if a class of y_val has no image in y; QueryError if an option is out of its
@@ -239,7 +239,8 @@ def one_shot_accuracy(
         The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity; of
         equally near ones the lower class. "logistic": multinomial logistic regression on features of length 1.
     C : float
-        Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
+        Inverse regularisation of "logistic", as scikit-learn defines it; one image per class leaves none to choose it
+        on.
     seed, device
         Of the draws, and of torch (None: a GPU if there is one).
 

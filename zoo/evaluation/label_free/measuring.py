@@ -79,7 +79,7 @@ class FeatureSample:
     """Features of some images of a set."""
 
     features: Features  # of these images, or of more
-    images: ImageSet  # one image or view a row of z
+    images: ImageSet  # one image or view per row of z
     z: Any  # float32 (n, dim): an array, or rows on disk
     y: np.ndarray  # int64 (n,)
     together: np.ndarray | None  # uint64 (n,): which are copies or of one group; None where nothing is known
@@ -227,8 +227,9 @@ class MetricInputs:
     def arguments(self, need: str) -> dict[str, Any]:
         """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
 
-        Views and turned images come as arrays in memory, everything else stays on disk until it is read. Beside labels
-        there are ``groups`` if they are known; :func:`drop_unused_groups` leaves them out where a metric takes none.
+        Views and turned images come as arrays in memory, everything else stays on disk until it is read. In addition to
+        labels there are ``groups`` if they are known; :func:`drop_unused_groups` leaves them out where a metric takes
+        none.
         """
         samples = list(self.samples_for(need).values())
         first, last = samples[0], samples[-1]
@@ -299,7 +300,7 @@ def compute_metric_inputs(
             refused["views"] = str(error)
     if "source and target" in needs and target is None:
         refused["source and target"] = (
-            f"No data set to transfer to was named beside {data.name!r}; name one, with --target or target=."
+            f"No data set to transfer to was named in addition to {data.name!r}; name one, with --target or target=."
         )
     wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _SAMPLES_OF[need]}
     samples: dict[str, FeatureSample] = {}
@@ -390,7 +391,7 @@ def select_arguments(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, An
         if not views:
             raise QueryError(
                 f"{one.title} needs several views of each image, and the file holds one row per image; pass z of shape "
-                "(n_images, n_views, dim), ids beside it, or an encoder and images."
+                "(n_images, n_views, dim), ids next to it, or an encoder and images."
             )
         return {"z": arrays["z"]} if arrays.get("ids") is None else {"z": arrays["z"], "ids": arrays["ids"]}
     if one.needs in ("features", "labels") and np.ndim(arrays["z"]) == 3:

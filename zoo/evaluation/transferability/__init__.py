@@ -5,7 +5,7 @@
 >>> h_score(z, y).value, ridge_predictions(z, y).value
 (1.0, 100.0)
 
-They are entries of the catalogue of metrics (:mod:`zoo.results.vocabulary`), beside those that need no labels.
+They are entries of the catalogue of metrics (:mod:`zoo.results.vocabulary`), in addition to those that need no labels.
 """
 
 from __future__ import annotations

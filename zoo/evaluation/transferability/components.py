@@ -36,7 +36,7 @@ def convert_labelled(z: Any, y: Any, *, least: int, needed_for: str, centred: bo
     rows = given.z.astype(np.float64)
     if centred:
         rows -= rows.mean(axis=0)
-        rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
+        rows -= rows.mean(axis=0)  # what rounding left of a mean that is large compared with the spread
     return LabelledMatrix(z=rows, y=given.y, classes=given.classes)
 
 

@@ -108,7 +108,7 @@ class EvidenceMaxima:
 def maximise_evidence(z: Array, targets: Array, *, centred: bool = False, least_noise: float = 1e-3) -> EvidenceMaxima:
     """The largest evidence of float64 targets (n, m), given features (n, dim); of both the mean is 0 if ``centred``.
 
-    In the left singular vectors of X, of which y has the energies e_j beside singular values s_j,
+    In the left singular vectors of X, of which y has the energies e_j at singular values s_j,
 
         log p(y) = n/2 log(beta / 2 pi) - beta/2 Q - 1/2 sum_j log(1 + s_j^2 / t),    Q = sum_j e_j / (1 + s_j^2 / t).
 
@@ -353,7 +353,7 @@ def transrate(z: Any, y: Any, *, eps: float = 1e-4, normalise: bool = True, clas
     eps : float
         Squared distortion of the code; 1e-4 in the paper's listing.
     normalise : bool
-        False takes the features as they are, as the listing does.
+        False takes unscaled features, as the listing does.
     class_means : bool
 
     Returns

@@ -1,7 +1,7 @@
 /* --- plot: takes over a figure of drawing.py; hover, arrow keys, zoom by brushing, a legend that filters ---
  * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, fill ("full", "half" or "open"), beside, note: text or lines, range: [low, high] shown with its tooltip, at: the x it is drawn at, of Zoo.spread}], x and y: {label, kind, format, better},
  *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], fills: {fill: words} for a legend of fills,
- *   front: bool, the line of the points that no other one beats, but for those beside, with names where there is room,
+ *   front: bool, the line of the points that no other one beats, but for those with beside, with names where there is room,
  *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in drawing.py */
 Zoo.ticks = (low, high, kind, most) => {
   const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
@@ -23,12 +23,12 @@ Zoo.shown = (value, { format }) => {
 Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z", "m0,6l5.5,-9.5h-11z",
   "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
 Zoo.halves = ["m0,-5a5,5 0 0,1 0,10z", "m0,-4.5h4.5v9h-4.5z", "m0,-6l5.5,9.5h-5.5z", "m0,-6.2l6.2,6.2l-6.2,6.2z", "m0,6l5.5,-9.5h-5.5z", "m0,-6h2v4h4v4h-4v4h-2z", "m0,-6l6,3.5v5l-6,3.5z", "m0,-3h6v6h-6z"];
-/* The points that no other one beats in both directions, the best x first; those beside take no part. */
+/* The points that no other one beats in both directions, the best x first; those with beside take no part. */
 Zoo.front = (points, x, y) => {
   const [xWay, yWay] = [x, y].map(axis => axis.better === "high" ? -1 : 1);
   return points.filter(one => !one.beside).sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
 };
-/* Gives points of about the same x places beside each other in a strip, as spread() of drawing.py. */
+/* Gives points of about the same x places side by side in a strip, as spread() of drawing.py. */
 Zoo.spread = (points, { kind, format }) => {
   const strips = new Map(), strip = ({ x }) => Math.round(kind === "log" ? 30 * Math.log(x) : 12 * x);
   for (const one of [...points].sort((a, b) => a.y - b.y || (a.id < b.id ? -1 : 1))) strips.set(strip(one), [...strips.get(strip(one)) ?? [], one]);

@@ -1,4 +1,4 @@
-/* --- buttons that copy the element of the id data-copy, on any page, and beside code without one; the page of an encoder: links that compare it with its neighbours, and values of a curve under the pointer --- */
+/* --- buttons that copy the element of the id data-copy, on any page, and next to code without one; the page of an encoder: links that compare it with its neighbours, and values of a curve under the pointer --- */
 for (const [place, source] of document.querySelectorAll(".code pre:not([id])").entries()) {
   source.id = `code-${place + 1}`;
   source.before(Zoo.element("button", { type: "button", class: "copy", "data-copy": source.id }, "Copy", Zoo.element("span", { class: "sr" }, ` ${source.previousElementSibling.textContent}`)));

@@ -95,7 +95,7 @@ Zoo.pages.choose = () => {
       const some = beside.filter(one => one.why === why);
       return `Without a rank, ${why}: ${some.slice(0, BUDGET.beside).map(one => `${one.id} (${points(one.error)} %)`).join(", ")}${some.length > BUDGET.beside ? ` and ${some.length - BUDGET.beside} more` : ""}.`;
     });
-    if (device) lines.push(`Images a second on ${device.name} (${device.how}) as timm's author measured them, without decoding of images; ~ expected of the network's cost.`);
+    if (device) lines.push(`Images per second on ${device.name} (${device.how}) as timm's author measured them, without decoding of images; ~ expected of the network's cost.`);
     at("words").replaceChildren(...lines.map(line => element("p", {}, line)));
     drawFront();
     list();
