@@ -217,7 +217,8 @@ def idle(name: str, folder: Path, n: int) -> None:
     files = [folder / f"{number}.jpeg" for number in range(40)]
     for number, path in enumerate(files):
         photograph(path, *SIZES["500 px"], number)
-    images = make_unlabelled_images([str(files[number % len(files)]) for number in range(n)])
+    paths = [str(files[number % len(files)]) for number in range(n)]
+    images = make_unlabelled_images(paths, names=[str(number) for number in range(n)])
     network, decoding = GroupNetwork(encoder=encoder, name=name), DecodingSpec(images, preprocess)
     for backend in ("torch", "openvino"):
         chosen = choose_backend(network, decoding, device=torch.device("cpu"), wanted=backend, n_images=n)

@@ -84,7 +84,8 @@ def choose_backend(
     decoding : DecodingSpec
         The first images are those that features are compared on.
     wanted : {"auto", "torch", "openvino"}
-        ``auto`` takes OpenVINO on a CPU, in float32, for :data:`LEAST_IMAGES` and :data:`LEAST_PARAMETERS` or more.
+        ``auto`` takes OpenVINO on a CPU, in float32, for :data:`LEAST_IMAGES` and :data:`LEAST_PARAMETERS` or more, and
+        networks with batch norms: others are as fast by PyTorch (ViTs), or faster (ConvNeXts), but for Swins.
     n_images : int
         All that belong together, such as those of both parts of a data set, computed already or not.
     weights_hash : str
@@ -105,7 +106,8 @@ def choose_backend(
     is_possible = device.type == "cpu" and precision == "float32"
     if wanted == AUTO:
         n_parameters = sum(parameter.numel() for parameter in encoder.parameters())
-        pays = n_images >= LEAST_IMAGES and n_parameters >= LEAST_PARAMETERS
+        folds = any(isinstance(module, torch.nn.BatchNorm2d) for module in encoder.modules())
+        pays = folds and n_images >= LEAST_IMAGES and n_parameters >= LEAST_PARAMETERS
         if not (pays and is_possible and find_spec(OPENVINO)):
             return network
     elif not is_possible:
