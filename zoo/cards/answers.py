@@ -279,30 +279,28 @@ def make_axes(*, height: float, width: float = 7.0) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def render_html_answer(table: AnswerTable, *, has_header: bool = True) -> str:
+def render_html_answer(table: AnswerTable) -> str:
     """A table for light and dark notebooks, with what all rows share said once; :data:`MOST` rows at most.
 
     >>> table = make_table(["", ""], [["<b>", "24.6"]], numbers=[1], title="A & B")
-    >>> render_html_answer(table, has_header=False).partition("<tbody>")[2]
+    >>> render_html_answer(table).partition("<tbody>")[2]
     '<tr><td>&lt;b&gt;</td><td class="number">24.6</td></tr></tbody></table></div>'
     """
     from html import escape
 
     shown = table.take(MOST)
     notes = [f"The first {MOST} rows; .df has all."] * (len(shown) < len(table))
-    if has_header and len(shown) > 1:
+    if any(shown.headings) and len(shown) > 1:
         shown, same = shown.set_apart()
         said = [f"{heading}: {text}" for heading, text in same.items() if text and text not in table.title]
         notes += ["; ".join(said)] * bool(said)
     about = f"<span>{escape(table.about.lstrip(': '))}</span>" if table.about else ""
-    text = render_html_table(shown, caption=escape(table.title) + about, has_header=has_header)
+    text = render_html_table(shown, caption=escape(table.title) + about)
     said = [f"<p>{escape(note)}</p>" for note in (*notes, *table.answer, *table.notes)]
     return f'{_STYLE}<div class="zoo-table">{text}{"".join(said)}</div>'
 
 
-def render_html_table(
-    table: AnswerTable, *, kind: str = "", marks: Sequence[str] = (), caption: str = "", has_header: bool = True
-) -> str:
+def render_html_table(table: AnswerTable, *, kind: str = "", marks: Sequence[str] = (), caption: str = "") -> str:
     """A table as HTML with everything escaped but the caption; ``kind`` is its class, ``marks`` those of its rows."""
     from html import escape
 
@@ -317,7 +315,7 @@ def render_html_table(
         mark = f' class="{marks[number]}"' if marks else ""
         cells = zip(of_cells, labels, map(escape, row), strict=True)
         rows.append(f"<tr{mark}>{''.join(f'<td{of}{label}>{cell}</td>' for of, label, cell in cells)}</tr>")
-    thead = f"<thead><tr>{head}</tr></thead>" * has_header
+    thead = f"<thead><tr>{head}</tr></thead>" * any(heads)
     of_table = f' class="{kind}"' * bool(kind)
     title = f"<caption>{caption}</caption>" * bool(caption)
     return f"<table{of_table}>{title}{thead}<tbody>{''.join(rows)}</tbody></table>"

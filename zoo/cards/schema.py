@@ -436,8 +436,8 @@ class EncoderCard:
             "reported top-1 accuracy": format_fact(top1) + if_known(" % on ImageNet-1K", top1),
             "paper": f"{format_fact(self.paper.title)} ({format_fact(self.released)})",
         }
-        table = make_table(["fact", "value"], facts.items(), title=self.id, about=describe_encoder(self))
-        return render_html_answer(replace(table, notes=[format_load_line(self)]), has_header=False)
+        table = make_table(["", ""], facts.items(), title=self.id, about=describe_encoder(self))
+        return render_html_answer(replace(table, notes=[format_load_line(self)]))
 
 
 def describe_card_licence(card: EncoderCard) -> str:

@@ -288,13 +288,6 @@ def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 _WIDE, _NARROW = 8.8, 3.7  # inches
-_PARTS = {
-    "approximation": "approximation",
-    "usability": "usability",
-    "approximation_plus_usability": "approximation + usability",
-    "probe_generalization": "probe generalization",
-    "encoder_generalization": "encoder generalization",
-}
 
 
 _Figure = tuple[str, str, str, Callable[[float], "Drawing"]]
@@ -372,9 +365,9 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
             partial(figures.draw_label_curve, choice.curves, what=what),
         )
     if risk is not None:
-        parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
-        if "usability" in parts:
-            parts.pop("approximation + usability", None)
+        (table,) = risk.build_tables(has_sum=False)
+        parts = dict(zip(table.shown[0].cells, table.shown[1].values, strict=True))
+        del parts["full-shot error"]
         told = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
         yield (
             f"Components of the error of {risk.encoder}",

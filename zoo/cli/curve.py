@@ -46,7 +46,7 @@ from .measure_options import (
     select_source_options,
 )
 from .options import FoldedCommand, complete_encoder_names, reject_unused_options
-from .output import add_json_option, log_progress, print_json, print_notes, print_table, wrap_text
+from .output import add_json_option, log_progress, print_answer, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -368,8 +368,6 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
         format_metric_name(first.metric),
         "" if first.n_test is None else f", {format_count(first.n_test, 'test image')}",
     )
-    title = click.style(f"{words[0].upper()}{words[1:]} on {first.dataset}", bold=True)
-    click.echo(f"\n{title}{format_unit(first.unit)}{tested}\n")
     around = "images only" if any(curve.images_only for curve in curves) else "interval"
     summary = []
     for curve in curves:
@@ -377,16 +375,18 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
         if curve.improvement is not None and curve.improvement_range is not None:
             cells = [*_value(curve.improvement, 2), " to ".join(f"{end:z.2f}" for end in curve.improvement_range)]
         summary.append([format_curve_label(curve), *cells])
-    print_table(make_table(["encoder", "CCI", around, "over cR of scratch"], summary, numbers=(1, 2, 3)))
     controls: dict[str, list[str]] = {}  # one line, or one for each of several architectures
     for curve in curves:
         shown = (" ".join(_value(one, _decimals(curve), "({})")).strip() for one in (curve.blind, curve.maximal))
         controls.setdefault("constant baseline {}, maximal supervision {}".format(*shown), []).append(
             format_curve_label(curve)
         )
-    click.echo()
-    for text, labels in controls.items():
-        click.echo(wrap_text(text if len(controls) == 1 else f"{', '.join(labels)}: {text}"))
+    said = {
+        "title": f"{words[0].upper()}{words[1:]} on {first.dataset}",
+        "about": f"{format_unit(first.unit)}{tested}",
+        "answer": [text if len(controls) == 1 else f"{', '.join(some)}: {text}" for text, some in controls.items()],
+    }
+    print_answer(make_table(["encoder", "CCI", around, "over cR of scratch"], summary, numbers=(1, 2, 3), **said))
     click.echo()
     headers = ["labels", "risk", around, "cR", around, "scratch", "gain", "it needs"]
     by_curve = {format_curve_label(curve): _regimes(curve) for curve in curves}

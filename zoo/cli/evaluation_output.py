@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 
-PARTS = (
-    "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
-)  # fmt: skip
-
 
 # --- errors and components -------------------------------------------------------------------------------------------
 
@@ -157,8 +153,9 @@ _MOST_WITH_INTERVALS = 8  # encoders in a table
 
 def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None:
     """Prints what was measured of many encoders, a line each; then notes on the images."""
-    first = documents[0]
-    errors = []
+    from ..evaluation.risk import format_component
+
+    first, errors = documents[0], []
     for one in documents:
         if "errors" in one:
             errors.append({result["setting"]: result for result in one["errors"]})
@@ -180,9 +177,7 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
         parts = [
             {}
             if risk is None
-            else {
-                part.replace("_plus_", " + ").replace("_", " "): found for part, found in risk["parts"].items() if found
-            }
+            else {format_component(part): found for part, found in risk["parts"].items() if found}
             | {"full-shot error": risk["full_shot_error"]}
             for risk in risks
         ]
@@ -394,7 +389,9 @@ def build_risk_document(report: RiskReport) -> dict[str, Any]:
 
 
 def _parts(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    parts = {part: _interval(intervals[part]) if part in intervals else None for part in PARTS}
+    from ..evaluation.risk import COMPONENTS
+
+    parts = {part: _interval(intervals[part]) if part in intervals else None for part in COMPONENTS}
     return {"parts": parts, "full_shot_error": _interval(intervals["full_shot_error"])}
 
 

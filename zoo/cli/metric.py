@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.answers import make_table
+from ..cards.answers import AnswerColumn, AnswerTable, make_table
 from ..cards.catalogue import load_catalogue
 from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, find_feature_metric
@@ -48,7 +48,7 @@ from .options import (
     metric_names,
     reject_unused_options,
 )
-from .output import add_json_option, log_progress, print_json, print_notes, print_table
+from .output import add_json_option, log_progress, print_answer, print_json, print_notes, print_table
 from .stored_answers import decode_rows, describe_image_sets, encode_rows, locate_encoder_answer
 
 if TYPE_CHECKING:
@@ -193,27 +193,32 @@ def _about(one: FeatureMetric) -> Record:
     return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
-def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
+def _print(records: Sequence[Record], notes: Sequence[str], *, title: str = "", about: str = "") -> None:
     """A line per metric, notes, and why some are missing."""
-    headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s", "duplicates"]
     computed = [one for one in records if one["value"] is not None]
-    rows = []
-    for one in computed:
-        counts = {"exact": one["details"].get("n_duplicates"), "near": one["details"].get("n_near_duplicates")}
-        views = "" if one["n_views"] is None else str(one["n_views"])
-        row = [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}", views]
-        row += [f"{one['seconds_featurising']:.1f}", f"{one['seconds_computing']:.1f}"]
-        rows.append([*row, ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)])
-    if not any(row[-1] for row in rows):
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
-    if rows:
-        print_table(make_table(headers, rows, numbers=[1, 4, 5, 6, 7]))
+    kinds = {"n_duplicates": "exact", "n_near_duplicates": "near"}
+    duplicates = [
+        ", ".join(f"{one['details'][name]:,} {kind}" for name, kind in kinds.items() if one["details"].get(name))
+        for one in computed
+    ]
+    columns = [
+        AnswerColumn("metric", [one["title"] for one in computed]),
+        AnswerColumn("value", [one["value"] for one in computed], form="{:,.4g}".format),
+        AnswerColumn("unit", [one["unit"] for one in computed]),
+        AnswerColumn("better", [one["better"] for one in computed]),
+        AnswerColumn("images", [one["n_images"] for one in computed]),
+        AnswerColumn("views", [one["n_views"] for one in computed], form=str),
+        AnswerColumn("features s", [one["seconds_featurising"] for one in computed], form="{:.1f}".format),
+        AnswerColumn("metric s", [one["seconds_computing"] for one in computed], form="{:.1f}".format),
+        *[AnswerColumn("duplicates", duplicates)] * any(duplicates),
+    ]
     reasons: dict[str, list[str]] = {}
     for one in records:
         if one["value"] is None:
             reasons.setdefault(one["reason"], []).append(one["title"])
     missing = [f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items()]
-    print_notes([*missing, *(f"{one['title']}: {note}" for one in computed for note in one["notes"]), *notes])
+    own = (f"{one['title']}: {note}" for one in computed for note in one["notes"])
+    print_answer(AnswerTable(title=title, about=about, columns=columns), notes=[*missing, *own, *notes])
 
 
 def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record, as_json: bool) -> None:
@@ -292,8 +297,7 @@ def _of_encoders(
     def add(document: Record, rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> None:
         all_notes = [*document["notes"], *notes]
         if not as_json:  # before anything can go wrong with the results
-            click.echo(click.style(f"\n{document['encoder']}", bold=True) + f" on {document['dataset']}\n")
-            _print(document["metrics"], all_notes)
+            _print(document["metrics"], all_notes, title=document["encoder"], about=f" on {document['dataset']}")
         recorded = record_measured_rows(rows) if options["record"] else None
         if recorded and not as_json:
             print_notes(recorded.notes)

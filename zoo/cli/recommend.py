@@ -11,6 +11,7 @@ import click
 from ..analysis.label_budget import LEVEL, MOST_LABELS, N_CLASSES, ImageNetBudget, check_n_labels, translate_to_imagenet
 from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, estimate_agreement, pair_with_measured
 from ..cards.answers import AnswerColumn, AnswerTable
+from ..cards.schema import EncoderCard
 from ..choosing.constraints import Constraints
 from ..choosing.expectations import ExpectedError, find_best_measured, translate_label_number
 from ..choosing.ranking import (
@@ -238,17 +239,25 @@ def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: i
 
 def _expected_record(one: RankedEncoder[ExpectedError], constraints: Constraints) -> dict[str, Any]:
     card, expected = one.card, one.number
-    facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
-    facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
-    facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
     return {
         "encoder": card.id,
         "error": expected.error,
         "interval": list(expected.interval),
         "rests_on": expected.basis,
         "source": expected.source,
-        **make_record(facts),
+        **make_record(_list_facts(card)),
         **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
+    }
+
+
+def _list_facts(card: EncoderCard) -> dict[str, Any]:
+    return {
+        "n_parameters": card.architecture.n_parameters,
+        "z_dim": card.representation.dim,
+        "licence": card.licence.weights,
+        "licence_code": card.licence.code,
+        "commercial_use": card.commercial_use,
+        "availability": card.weights.availability,
     }
 
 
@@ -351,9 +360,6 @@ def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]
 def _ranked_record(one: RankedEncoder[MeasuredError], constraints: Constraints) -> dict[str, Any]:
     card, number, noise, odds = one.card, one.number, one.number.noise, one.number.odds
     predicted = number.predicted
-    facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
-    facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
-    facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
     basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": number.curve[n]} for n in predicted.basis]
     return {
         "rank": one.rank,
@@ -366,7 +372,7 @@ def _ranked_record(one: RankedEncoder[MeasuredError], constraints: Constraints) 
         "rank_interval": None if odds is None else [odds.lowest, odds.highest],
         "probability_best": None if odds is None else odds.best,
         "ties_with_first": None if odds is None else odds.ties_with_first,
-        **make_record(facts),
+        **make_record(_list_facts(card)),
         "errata": build_errata_records(number.errata),
         **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
     }

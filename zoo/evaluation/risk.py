@@ -49,7 +49,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks, format_ends, make_interval_columns
+from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks, make_interval_columns
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from ..datasets.images import compute_digest
@@ -158,6 +158,7 @@ COMPONENTS = (
     "probe_generalization",
     "encoder_generalization",
 )
+"""Parts of the full-shot error; the third is the sum of the first two."""
 OWN_SPLIT, SUBSET_SPLIT, TEST_SPLIT = "train -> train", "train minus subset -> subset", "val -> val"
 
 
@@ -211,28 +212,31 @@ class RiskReport(ShownInNotebooks):
         parts = [*self.intervals]
         if not has_sum and "approximation" in parts:
             parts.remove("approximation_plus_usability")
-        n, refit = len(parts), self.refit
-        ends = [] if refit is None else [refit.intervals[part] for part in parts]
+        found = [self.intervals[part] for part in parts]
         columns = [
-            AnswerColumn(None, [self.encoder] * n, key="encoder"),
-            AnswerColumn(None, [self.dataset] * n, key="dataset"),
-            AnswerColumn(
-                "part",
-                [part.replace("full_shot", "full-shot").replace("_", " ") for part in parts],
-                form=lambda name: name.replace(" plus ", " + "),
-                key="part",
-            ),
-            *make_interval_columns(
-                (self.intervals[part] for part in parts), "points", key="error_points", between="given these probes"
-            ),
-            *[AnswerColumn("with refits", [format_ends(one.ci_low, one.ci_high) for one in ends], has_numbers=True)]
-            * bool(ends),
+            AnswerColumn(None, [self.encoder] * len(parts), key="encoder"),
+            AnswerColumn(None, [self.dataset] * len(parts), key="dataset"),
+            AnswerColumn(None, [format_component(part).replace("+", "plus") for part in parts], key="part"),
+            AnswerColumn("part", [*map(format_component, parts)]),
+            *make_interval_columns(found, "points", key="error_points", between="given these probes"),
         ]
+        if self.refit is not None:
+            refitted = [self.refit.intervals[part] for part in parts]
+            columns.append(make_interval_columns(refitted, key="", between="with refits")[1])
         title = f"Components of the full-shot error of {self.encoder}, in percentage points"
         return [AnswerTable(title=title, columns=columns, notes=[self.warning or self.assumption])]
 
     def _axis(self) -> str:
         return "percentage points of error (lower is better)"
+
+
+def format_component(part: str) -> str:
+    """A part, or the sum of all, in words.
+
+    >>> format_component("approximation_plus_usability"), format_component("full_shot_error")
+    ('approximation + usability', 'full-shot error')
+    """
+    return part.replace("_plus_", " + ").replace("full_shot", "full-shot").replace("_", " ")
 
 
 def decompose(
