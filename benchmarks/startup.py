@@ -1,6 +1,11 @@
 """How long the zoo takes to start: whole processes, alternating, medians, with the goals next to them.
 
     python benchmarks/startup.py [--repetitions 15] [--json]
+    python benchmarks/startup.py --walk 300 [--against CHECKOUT]
+
+With ``--walk N`` it goes the way of docs/choosing.md on N images of one folder instead, every verb a process of its
+own, and prints what each spent on processors: what one verb has computed, the next should find. ``--against`` goes it
+with another checkout too, verb by verb in turns, each with a home and a cache of its own.
 
 Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
 warm the caches and are not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
@@ -38,6 +43,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _ENCODER = "dino_vitS16"
 _UNTIL_STAMPS_COUNT_S = 3.5  # what was just made is not trusted by its stamp
@@ -141,12 +148,73 @@ def medians(commands: tuple[Command, ...], repetitions: int) -> list[dict[str, o
     return records
 
 
+_ENCODERS = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes"
+
+
+def walk(folder: Path, work: Path) -> list[tuple[str, list[str]]]:
+    """The verbs of docs/choosing.md on a folder of images, with their arguments; results go below ``work``."""
+    best, image = _ENCODERS.partition(",")[0], str(next(folder.rglob("*.png")))
+    few = ["--settings", "full"]
+    kept, page = str(work / "probe"), str(work / "mistakes.html")
+    return [
+        ("recommend", ["recommend", "--labels", "1000"]),
+        ("choose", ["choose", str(folder), "--encoders", _ENCODERS, "--time", "none"]),
+        ("choose again", ["choose", str(folder), "--encoders", _ENCODERS, "--time", "none"]),
+        ("evaluate --save --page", ["evaluate", best, str(folder), *few, "--save", kept, "--page", page]),
+        ("evaluate", ["evaluate", best, str(folder), *few]),
+        ("evaluate again", ["evaluate", best, str(folder), *few]),
+        ("predict, one image", ["predict", kept, image]),
+        ("look, one image", ["look", best, image, "--out", str(work / "look")]),
+        ("layers", ["layers", best, str(folder)]),
+        ("metric rankme,logme", ["metric", "rankme,logme", best, str(folder)]),
+        ("the same again", ["metric", "rankme,logme", best, str(folder)]),
+    ]
+
+
+def draw_folder(folder: Path, n: int) -> None:
+    """Writes ``n`` rendered images of four classes as PNG files in a folder a class."""
+    from zoo.datasets import shapes
+
+    data = shapes(classes=4, train=n, val=4, size_px=64, seed=5)
+    for place, image in enumerate(data.train.images):
+        path = folder / str(int(data.train.labels[place])) / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path)
+
+
+def print_walk(n: int, checkouts: list[Path]) -> None:
+    """Processor seconds of every verb under each checkout, in turns."""
+    with TemporaryDirectory() as temporary:
+        draw_folder(Path(temporary, "images"), n)
+        homes = [Path(temporary, str(number)) for number in range(len(checkouts))]
+        walks = [walk(Path(temporary, "images"), home) for home in homes]
+        print(f"{'processor seconds':26}" + "".join(f"{checkout.name:>16}" for checkout in checkouts))
+        totals = [0.0] * len(checkouts)
+        for verbs in zip(*walks, strict=True):
+            spent = []
+            for checkout, home, (_, arguments) in zip(checkouts, homes, verbs, strict=True):
+                before = _on_processors()
+                own = {"ZOO_HOME": str(home / "home"), "ZOO_CACHE": str(home / "cache"), "PYTHONPATH": str(checkout)}
+                process = [sys.executable, "-m", "zoo", *arguments]
+                subprocess.run(process, cwd=checkout, env=os.environ | own, check=True, capture_output=True)
+                spent.append((_on_processors() - before) / 1e3)
+            totals = [total + one for total, one in zip(totals, spent, strict=True)]
+            print(f"{verbs[0][0]:26}" + "".join(f"{one:16.2f}" for one in spent), flush=True)
+        print(f"{'all':26}" + "".join(f"{one:16.2f}" for one in totals))
+
+
 def main() -> None:
     """Time everything and print one table, or one JSON document."""
     parser = argparse.ArgumentParser(description="Start-up times of the zoo, next to those of its neighbours.")
     parser.add_argument("--repetitions", type=int, default=15, help="counted runs of each command [15]")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--walk", type=int, metavar="N", help="time the verbs of docs/choosing.md on N images instead")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="with --walk: another checkout")
     options = parser.parse_args()
+    if options.walk:
+        checkouts = [options.against.resolve()] if options.against else []
+        print_walk(options.walk, [*checkouts, Path(__file__).resolve().parents[1]])
+        return
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     records = medians(COMMANDS, options.repetitions)
     if options.json:

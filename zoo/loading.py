@@ -630,7 +630,7 @@ def load(
     -------
     encoder : torch.nn.Module
         From images float32 (n, 3, px, px) to features float32 (n, dim); in eval mode.
-    preprocess : torchvision transform
+    preprocess : callable
         From a PIL image to a tensor float32 (3, px, px).
 
     Raises

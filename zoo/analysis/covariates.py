@@ -6,9 +6,10 @@ Pure Python, for ``zoo recommend`` reads what that estimated without NumPy.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from ..cards.gated_access import OF_NATURAL_IMAGES, get_domain
-from ..cards.schema import EncoderCard, Missing
+from ..cards.gated_access import OF_NATURAL_IMAGES, list_image_kinds
+from ..cards.schema import EncoderCard, Missing, list_supervision
 
 WRONG_LABELS = {"imagenet-1k": 0.0583}
 """Share of test labels that are wrong, below which no error is expected; others are taken as right.
@@ -34,17 +35,28 @@ def compute_label_place(labels_per_class: float) -> float:
 
 
 def find_covariates(card: EncoderCard) -> dict[str, str | float]:
-    """The traits of an encoder; what is not known is shared within its family.
+    """The traits of an encoder, as :func:`list_covariates` has them."""
+    return list_covariates([card])[0]
+
+
+def list_covariates(cards: Iterable[EncoderCard]) -> list[dict[str, str | float]]:
+    """The traits of encoders; what is not known of one is shared within its family.
 
     All that learned with texts have one objective, CLIP's two modes among them. Networks that saw ImageNet's labels
     share no group with frozen ones: a number of a fine-tuned network says nothing of the network before.
     """
+    several = list(cards)
+    known = zip(several, list_supervision(several), list_image_kinds(several), strict=True)
+    return [_describe(card, *saw, domain=domain) for card, saw, domain in known]
 
+
+def _describe(card: EncoderCard, saw_texts: bool, saw_labels: bool, *, domain: str) -> dict[str, str | float]:
     def known(value: object) -> str:
         return f"{card.family if isinstance(value, Missing) else value}{labelled}"
 
-    labelled = ", with labels" if card.saw_labels else ""
-    supervision = "texts" if card.saw_texts else "labels" if _has_labels(card) else "none"
+    labelled = ", with labels" if saw_labels else ""
+    has_labels = saw_labels or card.objective.mode in ("supervised", "weakly_supervised")
+    supervision = "texts" if saw_texts else "labels" if has_labels else "none"
     year, _, month = str(card.released).partition("-")
     months = int(month[:2]) - 1 if month else 6
     date = (int(year) + months / 12 - 2022) / 3 if year.isdigit() else 0.0
@@ -53,15 +65,11 @@ def find_covariates(card: EncoderCard) -> dict[str, str | float]:
         "weights": card.id if isinstance(card.weights.url, Missing) else card.weights.url,
         "family": f"{card.family}{labelled}",
         "data": known(card.pretraining.dataset),
-        "images": "natural" if get_domain(card) in OF_NATURAL_IMAGES else get_domain(card),
-        "objective": f"texts{labelled}" if card.saw_texts else known(card.objective.mode),
+        "images": "natural" if domain in OF_NATURAL_IMAGES else domain,
+        "objective": f"texts{labelled}" if saw_texts else known(card.objective.mode),
         "supervision": supervision,
         "architecture": card.architecture.family,
         "size": math.log10(card.architecture.n_parameters / 1e8),
         "px": math.log2(card.preprocess.crop_px / 224),
         "date": date,
     }
-
-
-def _has_labels(card: EncoderCard) -> bool:
-    return card.objective.mode in ("supervised", "weakly_supervised") or card.saw_labels

@@ -9,7 +9,7 @@ card a copy has the facts of all cards that listings show, a column each, so tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import fields
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -238,6 +238,20 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_folded.values())
+
+    def items(self) -> ItemsView[str, EncoderCard]:
+        return self._read_all().items()
+
+    def values(self) -> ValuesView[EncoderCard]:
+        return self._read_all().values()
+
+    def _read_all(self) -> dict[str, EncoderCard]:
+        """All cards, those that nobody has asked for yet read at once."""
+        for parts in self._parts:
+            lacking = [f"card {encoder}" for encoder in self if encoder not in self._cards]
+            for part, facts in parts.select(lacking).items():
+                self._cards[part.removeprefix("card ")] = build_card(facts)
+        return {encoder: self._cards[encoder] for encoder in self}
 
     def __len__(self) -> int:
         return len(self._by_folded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .catalogue import load_catalogue
@@ -35,6 +35,11 @@ def get_domain(card: EncoderCard) -> str:
     """The kind of images that an encoder is for; where it is not recorded, natural ones."""
     domain = card.pretraining.domain
     return _NATURAL if isinstance(domain, Missing) else domain
+
+
+def list_image_kinds(cards: Iterable[EncoderCard]) -> list[str]:
+    """:func:`get_domain` of several encoders."""
+    return [get_domain(card) for card in cards]
 
 
 def find_nearest_open(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> EncoderCard | None:

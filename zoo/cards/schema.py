@@ -8,7 +8,7 @@ card are longer and clearer.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -438,6 +438,11 @@ class EncoderCard:
         }
         table = make_table(["", ""], facts.items(), title=self.id, about=describe_encoder(self))
         return render_html_answer(replace(table, notes=[format_load_line(self)]))
+
+
+def list_supervision(cards: Iterable[EncoderCard]) -> list[tuple[bool, bool]]:
+    """Of each encoder, whether it was trained with texts, and with the labels of ImageNet."""
+    return [(card.saw_texts, card.saw_labels) for card in cards]
 
 
 def describe_card_licence(card: EncoderCard) -> str:

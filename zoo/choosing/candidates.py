@@ -175,6 +175,7 @@ class ImageContender:
         self._speed_file = get_runs_folder(ground.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
+        self._folders: dict[str, Path] = {}  # of features, by split and fingerprint of images
         self._there: set[str] = set()  # fingerprints of images with features
 
     @property
@@ -290,7 +291,11 @@ class ImageContender:
         return images.fingerprint in self._there
 
     def _folder(self, images: ImageSet) -> Path:
-        return get_features_folder(self.ground.root, self.name, images, precision=self.ground.how.precision)
+        key = f"{images.split} {images.fingerprint}"
+        if key not in self._folders:
+            how = self.ground.how
+            self._folders[key] = get_features_folder(self.ground.root, self.name, images, precision=how.precision)
+        return self._folders[key]
 
     def _checked(self, found: Features) -> Features:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""

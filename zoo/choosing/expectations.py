@@ -19,7 +19,14 @@ from itertools import pairwise
 from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
-from ..analysis.covariates import ALL_LABELS, SLOPES, WRONG_LABELS, compute_label_place, find_covariates
+from ..analysis.covariates import (
+    ALL_LABELS,
+    SLOPES,
+    WRONG_LABELS,
+    compute_label_place,
+    find_covariates,
+    list_covariates,
+)
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, estimate_held_out_error, estimate_noise, predict_error
 from ..analysis.reported_agreement import estimate_protocol_spread
 from ..cards.catalogue import load_catalogue
@@ -172,7 +179,11 @@ def compute_label_scale(labels_per_class: float) -> float:
 
 def find_farthest_place(card: EncoderCard) -> float:
     """The place of the fewest labels per class to which errors of encoders with this objective are continued."""
-    return _FARTHEST + float(_document()["fewest_labels"].get(str(find_covariates(card)["objective"]), 0.0))
+    return _continue_to(find_covariates(card))
+
+
+def _continue_to(traits: Mapping[str, str | float]) -> float:
+    return _FARTHEST + float(_document()["fewest_labels"].get(str(traits["objective"]), 0.0))
 
 
 @cache
@@ -257,9 +268,10 @@ def estimate_errors(
     if own:  # which say how difficult these images are
         shift = fmean(one.odds - known[name].odds for name, one in own.items())
         known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
+    farthest = map(_continue_to, list_covariates(trained[name] for name in known))
     return {
-        name: replace(one, is_untold=one.basis != "measured here" and place > find_farthest_place(trained[name]))
-        for name, one in known.items()
+        name: replace(one, is_untold=one.basis != "measured here" and place > most)
+        for (name, one), most in zip(known.items(), farthest, strict=True)
     } | own
 
 
@@ -302,28 +314,28 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
     scale = read_difficulties()[images.column].scale
     level = interpolate_difficulty(images, place)
     found = {}
-    for name, card in cards.items():
-        if name in rows:
-            (mean, sd), (slope, slope_sd) = _added(name, images.column), _added(name, "labels")
-            basis = _BASES[rows[name][columns["basis"]]]
-            odds = level + scale * (mean + slope * place)
-            spread = scale * math.hypot(sd, slope_sd * place)
-            new = spread
-            if not images.dataset:
-                new = math.hypot(spread, scale * _of_new_images(card, images), scale_sd() * (odds - level))
-            *shared, of_family, of_its_labels = _added(name, "shared")
-            if images.is_unmeasured and images.domain in get_image_domains(card):
-                home, home_sd = _document()["home"]
-                odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
-            parts = math.hypot(*(scale * one for one in shared))
-            most = min(1.0, spread / parts) if parts else 0.0  # what is shared is no more than all
-            rest = math.sqrt(max(spread**2 - (most * parts) ** 2, 0.0))
-            family_sd = min(scale * math.hypot(of_family, of_its_labels * place), rest)
-            source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
-            found[name] = ExpectedError(
-                odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
-                shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=family_sd,
-            )  # fmt: skip
+    told = {name: card for name, card in cards.items() if name in rows}
+    for (name, card), traits in zip(told.items(), list_covariates(told.values()), strict=True):
+        (mean, sd), (slope, slope_sd) = _added(name, images.column), _added(name, "labels")
+        basis = _BASES[rows[name][columns["basis"]]]
+        odds = level + scale * (mean + slope * place)
+        spread = scale * math.hypot(sd, slope_sd * place)
+        new = spread
+        if not images.dataset:
+            new = math.hypot(spread, scale * _of_new_images(traits, images), scale_sd() * (odds - level))
+        *shared, of_family, of_its_labels = _added(name, "shared")
+        if images.is_unmeasured and images.domain in get_image_domains(card):
+            home, home_sd = _document()["home"]
+            odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
+        parts = math.hypot(*(scale * one for one in shared))
+        most = min(1.0, spread / parts) if parts else 0.0  # what is shared is no more than all
+        rest = math.sqrt(max(spread**2 - (most * parts) ** 2, 0.0))
+        family_sd = min(scale * math.hypot(of_family, of_its_labels * place), rest)
+        source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
+        found[name] = ExpectedError(
+            odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
+            shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=family_sd,
+        )  # fmt: skip
     return found
 
 
@@ -332,9 +344,9 @@ def scale_sd() -> float:
     return float(_document()["scale_sd"])
 
 
-def _of_new_images(card: EncoderCard, images: Images) -> float:
+def _of_new_images(traits: Mapping[str, str | float], images: Images) -> float:
     """The standard deviation of an encoder's effects of one data set, and of a domain without one, in log odds."""
-    traits, scopes = find_covariates(card), ("dataset", "domain") if images.is_unmeasured else ("dataset",)
+    scopes = ("dataset", "domain") if images.is_unmeasured else ("dataset",)
     shared = [
         sd * (float(traits[trait]) if trait in SLOPES else 1.0)
         for (trait, scope), sd in read_effect_sizes().items()

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..analysis.covariates import SLOPES, find_covariates
+from ..analysis.covariates import SLOPES, list_covariates
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing
@@ -329,7 +329,7 @@ def draw_errors(
     generator = np.random.default_rng(seed)
     total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
     new = np.array([0.0 if known else 1.0 for known in known_here])
-    traits = [find_covariates(card) for card in cards]
+    traits = list_covariates(cards)
     scopes = ("dataset",) if images.domain and not images.is_unmeasured else ("domain", "dataset")
     scale = read_difficulties()[images.column].scale
     for (trait, scope), sd_of_effect in read_effect_sizes().items():

@@ -6,8 +6,8 @@ command line cannot be understood; 130 interrupted by Ctrl-C, 143 by SIGTERM.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`; a verb below another
 is a ``VERB_SUB_command``, and a line in the ``verbs`` of that one. Verbs do not import each other; what several of them
-use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_options``, ``output``, ``facts`` and
-``evaluation_output``.
+use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_options``, ``output``, ``facts``,
+``evaluation_output`` and ``stored_answers``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ..cards.catalogue import RULES, load_catalogue
 from ..cards.content_cache import CachedContent, Stamp, load_cached_content, read_stamp
 from ..errors import UnknownName, format_count, warn
 from ..files import get_content_folder, list_content_names, make_cached_lookup, use_shipped_only
-from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
+from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean, find_covered
 
 if TYPE_CHECKING:
     from .sqlite_cache import OwnRows
@@ -183,7 +183,9 @@ def errata() -> tuple[ResultErratum, ...]:
 def drop_wrong_rows(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
     """Rows that no erratum excludes."""
     wrong = [erratum for erratum in known if erratum.exclude]
-    return [row for row in rows if not any(erratum.covers(row.encoder, row.metric) for erratum in wrong)]
+    several = list(rows)
+    covered = find_covered(wrong, [(row.encoder, row.metric) for row in several])
+    return [row for row, is_wrong in zip(several, covered, strict=True) if not is_wrong]
 
 
 @make_cached_lookup

@@ -106,6 +106,12 @@ class ResultErratum:
         return self.encoder in (encoder, "*") and self.metric in (metric, "*")
 
 
+def find_covered(several: Iterable[ResultErratum], pairs: Iterable[tuple[str, str]]) -> list[bool]:
+    """Whether any of these errata concerns each pair of encoder and metric."""
+    known = list(several)
+    return [any(erratum.covers(encoder, metric) for erratum in known) for encoder, metric in pairs]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskDecomposition:
     """Parts of the full-shot error in percentage points, signed; lower is better."""
