@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.children import ForkedCommand
 from zoo.cli import zoo
 
 
@@ -45,38 +46,37 @@ def table(*arguments: str) -> list[list[str]]:
 
 
 def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process of its own."""
+    """Run the command as a new process."""
     command = [sys.executable, "-m", "zoo", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
 
 
-def on_terminal(columns: int, *arguments: str, **environment: str) -> str:
-    """What a verb prints on a terminal of that many columns."""
+def on_terminal(columns: int, *arguments: str, fresh: bool = False, **environment: str) -> str:
+    """What a verb prints on a terminal of that many columns: in a fork, or in a new process where ``fresh``."""
     import fcntl
     import termios
 
     controller, terminal = os.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "zoo", *arguments],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env={**inherited, "TERM": "xterm", **environment},
-    ) as running:
-        os.close(terminal)
-        printed = b""
-        while True:
-            try:
-                chunk = os.read(controller, 65_536)
-            except OSError:  # how Linux says that the process has ended
-                break
-            if not chunk:
-                break
-            printed += chunk
+    variables = {**inherited, "TERM": "xterm", **environment}
+    if fresh:
+        command = [sys.executable, "-m", "zoo", *arguments]
+        running = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=variables)
+    else:
+        running = ForkedCommand(*arguments, terminal=terminal, environment=variables)
+    os.close(terminal)
+    printed = b""
+    while True:
+        try:
+            chunk = os.read(controller, 65_536)
+        except OSError:  # how Linux says that the process has ended
+            break
+        if not chunk:
+            break
+        printed += chunk
     os.close(controller)
-    assert running.returncode == 0, printed
+    assert (running.wait() if isinstance(running, subprocess.Popen) else running.finish()[0]) == 0, printed
     return printed.decode().replace("\r\n", "\n")
 
 

@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +87,12 @@ class Recorded:
         outcomes: Iterable[str] | None = None,
     ) -> pd.DataFrame:
         """The counts of a method in a scenario."""
-        chosen = (self.fared["scenario"] == scenario) & (self.fared["method"] == method)
+        rows = _split_by_method(self).get((scenario, method), self.fared[:0])
         if questions is not None:
-            chosen &= self.fared["question"].isin(list(questions))
+            rows = rows[rows["question"].isin(list(questions))]
         if outcomes is not None:
-            chosen &= self.fared["outcome"].isin(list(outcomes))
-        return self.fared[chosen]
+            rows = rows[rows["outcome"].isin(list(outcomes))]
+        return rows
 
     def share(
         self,
@@ -143,6 +143,15 @@ class Recorded:
     def questions(self, scenario: str) -> list[str]:
         """Those that any method answers in a scenario, in the order in which they are asked."""
         return [str(one) for one in self.fared[self.fared["scenario"] == scenario]["question"].unique()]
+
+
+@lru_cache(maxsize=4)
+def _split_by_method(recorded: Recorded) -> dict[tuple[str, str], pd.DataFrame]:
+    """The counts by scenario and method, for they are asked for hundreds of times."""
+    return {
+        (str(scenario), str(method)): rows
+        for (scenario, method), rows in recorded.fared.groupby(["scenario", "method"], sort=False)
+    }
 
 
 def _share(term: str, count: int, total: int, n_draws: int) -> Estimate:

@@ -300,7 +300,7 @@ def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.Mo
 def test_a_terminal_is_told_something_before_a_slow_library_is_imported(line: str, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("print('imported')\nraise SystemExit(0)")
     path = f"{tmp_path}:{Path(zoo.__file__).parents[1]}"
-    printed = on_terminal(80, *line.split(), PYTHONPATH=path, NO_COLOR="1").splitlines()
+    printed = on_terminal(80, *line.split(), fresh=True, PYTHONPATH=path, NO_COLOR="1").splitlines()
     assert printed[-2:] == ["loading torch", "imported"]
 
 

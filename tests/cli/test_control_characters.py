@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli_runner import document, on_terminal, process, run
+from tests.children import ForkedCommand
+from tests.cli_runner import document, on_terminal, run
 from tests.each import for_each
 from tests.servers import Fault, serving
 from zoo.cards.answers import make_table
@@ -60,9 +61,10 @@ def test_a_terminal_shows_them_escaped_in_titles_tables_and_notes(saved: tuple[P
     together = said.replace("\n", "")
     assert SHOWN in together and r"\u202e" in together and f"on pets{SHOWN}" in together
     assert "\x1b[31mt" not in said and "\x1b[1m" in said  # our own are there
-    piped = process("evaluate", ENCODER, str(pets), "--settings", "full", "--no-knn", "--no-record")
-    assert piped.returncode == 0 and not strange(piped.stdout + piped.stderr)
-    assert SHOWN in piped.stdout
+    piped = ForkedCommand("evaluate", ENCODER, str(pets), "--settings", "full", "--no-knn", "--no-record")
+    code, out, err = piped.finish()
+    assert code == 0 and not strange(out + err)
+    assert SHOWN in out
 
 
 def test_errors_show_them_escaped(pets: Path, tmp_path: Path) -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ import torch
 from PIL import Image
 
 import zoo
+from tests.children import ForkedCommand
 from tests.cli_runner import document, run
 from zoo.features import extract_features, load_features
 
@@ -236,12 +233,10 @@ def test_a_stopped_command_leaves_no_file_and_goes_on_from_what_is_finished(tmp_
     np.save(tmp_path / "many.npy", np.random.default_rng(0).integers(0, 255, (8_000, 32, 32, 3), np.uint8))
     out, to = tmp_path / "out.npy", tmp_path / "to"
     arguments = ["features", ENCODER, str(tmp_path / "many.npy"), "--to", str(to), "--npy", str(out), "--device", "cpu"]
-    running = subprocess.Popen([sys.executable, "-m", "zoo", *arguments], env=dict(os.environ), stderr=subprocess.PIPE)
-    while running.poll() is None and not list(to.rglob("shard-*.safetensors")):
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate()
+    running = ForkedCommand(*arguments)
+    running.wait_for(lambda: bool(list(to.rglob("shard-*.safetensors"))))
+    code, _, said = running.end_by(signal.SIGINT)
     finished = {path: path.stat().st_ino for path in to.rglob("shard-*.safetensors")}
-    assert running.returncode == 130 and b"go on" in said and not out.exists() and 0 < len(finished) < 8
+    assert code == 130 and "go on" in said and not out.exists() and 0 < len(finished) < 8
     assert document(*arguments)["features"][0]["n_images"] == 8_000
     assert {path: path.stat().st_ino for path in finished} == finished and np.load(out).shape == (8_000, 48)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+import threading
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from PIL import Image
 
+import zoo.cli
+from tests.children import ForkedCommand
+
 ENCODER = "pocket_simclr_rn_shapes"
-BOUND_S = 200  # a hang, and no measure of speed: reading the file would take hours
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="sees what is open")]
 
 
@@ -32,25 +32,18 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def opens(process: subprocess.Popen[str], file: Path) -> bool:
+def opens(pid: int, file: Path) -> bool:
     """Whether a process has a file open."""
     try:
-        descriptors = os.listdir(f"/proc/{process.pid}/fd")
-        return any(os.path.realpath(f"/proc/{process.pid}/fd/{one}") == str(file) for one in descriptors)
+        return any(os.path.realpath(f"/proc/{pid}/fd/{one}") == str(file) for one in os.listdir(f"/proc/{pid}/fd"))
     except OSError:  # it has ended, or has closed one meanwhile
         return False
 
 
-def check_end(command: list[str], number: int, await_start: Callable[[subprocess.Popen[str]], None]) -> None:
-    """A process that is sent a signal once it has started ends by it, in a sentence."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            await_start(process)
-            process.send_signal(number)
-            _, said = process.communicate(timeout=BOUND_S)
-        finally:
-            process.kill()
-    assert process.returncode == 128 + number
+def check_end(process: ForkedCommand, number: int) -> None:
+    """A process that is sent a signal ends by it, in a sentence."""
+    code, _, said = process.end_by(number)
+    assert code == 128 + number
     assert "Stopped" in said and "Traceback" not in said
 
 
@@ -65,37 +58,26 @@ def test_a_signal_ends_a_verb_whose_threads_read_without_end(
         "look": ("look", ENCODER, str(images), "--out", str(tmp_path / "look")),
         "look at files": ("look", ENCODER, str(images / "cat"), "--out", str(tmp_path / "look")),
     }[verb]
-    command = [sys.executable, "-m", "zoo", *arguments]
-
-    def await_reading(process: subprocess.Popen[str]) -> None:
-        patience = time.monotonic() + 200
-        while not opens(process, images / "cat" / "0.png") and time.monotonic() < patience:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
-
-    check_end(command, number, await_reading)
+    process = ForkedCommand(*arguments)
+    process.wait_for(lambda: opens(process.pid, images / "cat" / "0.png"))
+    check_end(process, number)
 
 
-_SLEEPS = """
-import signal, threading
-import click
-import zoo.cli
+def wait_without_waking() -> None:
+    """The command, whose main thread no signal reaches."""
 
-def run():
-    threading.Thread(target=threading.Event().wait, daemon=True).start()  # to which the signal is delivered
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    print("waits", flush=True)
-    threading.Event().wait()
+    def wait() -> None:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # to which the signal is delivered
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        print("waits", flush=True)
+        threading.Event().wait()
 
-zoo.cli.load_command = lambda verb, name: click.Command("list", callback=run)
-zoo.cli.main("list")
-"""
+    zoo.cli.load_command = lambda verb, name: click.Command("list", callback=wait)  # of the fork
+    zoo.cli.main("list")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_verb_whose_main_thread_it_does_not_wake(number: int) -> None:
-    def await_words(process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waits\n"
-
-    check_end([sys.executable, "-c", _SLEEPS], number, await_words)
+    process = ForkedCommand(run=wait_without_waking)
+    process.wait_for(lambda: process.said()[0] == "waits\n")
+    check_end(process, number)

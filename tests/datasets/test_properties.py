@@ -28,6 +28,10 @@ PLAIN = ["cat", "dog", "owl, barn", "weiß", "0", "1", "2"]
 LABELS = st.sampled_from([*PLAIN, "Cat", "dog ", "", "1.0", "01", "-1", "NA", "?", "é", "e\u0301", "a|b"])
 FOLDERS = st.sampled_from(["a", "b", "c", "train", "test", "val", "Images", "fold1", "0", "weiß", ".hidden", "masks"])
 PARTS = st.sampled_from([("train", "val"), ("Training", "test"), ("train", "validation", "test"), ("",), ("images",)])
+NAMES = st.tuples(  # as cameras, phones, tools and people call files
+    st.text("aZ09 ._-'()&+=,;#%@!~[]{}$éßñ猫日😀", min_size=1, max_size=8).filter(lambda name: name[0] not in ".~ "),
+    st.sampled_from([".png", ".PNG", ".Png", ".jpg.png", ".JPG.PNG", ". png.png", ".jpeg", ".JPEG", ".v1.2.tif"]),
+).map("".join)
 CLASSES = st.lists(st.sampled_from(["a", "b c", "weiß", "0", "10", "n01440764"]), min_size=2, max_size=4, unique=True)
 
 
@@ -156,6 +160,20 @@ def test_classes_in_parts_have_as_many_images_as_their_folders_or_there_is_a_sen
         assert data.is_split_here and both.tolist() == [n] * len(classes)
     else:
         assert data.train.n_per_class().tolist() == data.val.n_per_class().tolist() == [n] * len(classes)
+
+
+@drawn
+@given(st.lists(NAMES, min_size=4, max_size=8, unique_by=str.casefold), CLASSES)
+def test_images_of_any_name_are_each_in_their_class(names: list[str], classes: list[str]) -> None:
+    wanted = {f"{classes[number % 2]}/{name}": classes[number % 2] for number, name in enumerate(names)}
+    with place() as root:
+        for number, path in enumerate(f"{part}/{name}" for part in ("train", "val") for name in wanted):
+            image(number, root / "set" / path)
+        data = opened(root / "set")
+    assert data is not None
+    for part in (data.train, data.val):
+        named = zip(part.names, part.labels.tolist(), strict=True)
+        assert {name: part.classes[label] for name, label in named} == wanted
 
 
 @drawn
