@@ -52,8 +52,8 @@ def test_a_table_has_one_column_for_an_interval_and_escapes_everything() -> None
     table = AnswerTable(title=EVIL, about=EVIL, columns=columns, answer=[EVIL], notes=[EVIL])
     text = render_html_answer(table)
     assert "<script" not in text and text.count("&lt;script&gt;") == 6
-    assert text.count("<th") == 1 + 4  # the head, four headings
-    assert '<td class="number">3.0 to 30.0</td>' in text and '<td class="number">1,234</td>' in text
+    assert text.count("<th") == 1 + 4 + 2  # the head, four headings, two rows
+    assert '<td class="n">3.0 to 30.0</td>' in text and '<td class="n">1,234</td>' in text
     assert table.records[1] == dict.fromkeys(["n_train", "error_percent", "ci_low_percent", "ci_high_percent"])
 
 

@@ -27,7 +27,7 @@ _STYLE = (  # no colours but the page's own, light or dark; notebooks align cell
     ".zoo-table th,.zoo-table td{text-align:left!important;vertical-align:top;padding:.2em 1em .2em 0;"
     "border:0;border-bottom:1px solid rgba(128,128,128,.4);background:none}"
     ".zoo-table th{font-weight:600}.zoo-table thead~tbody *{white-space:nowrap}"
-    ".zoo-table .number{text-align:right!important;font-variant-numeric:tabular-nums;white-space:nowrap}"
+    ".zoo-table .n{text-align:right!important;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".zoo-table p{margin:.3em 0;opacity:.75}</style>"
 )
 
@@ -284,7 +284,7 @@ def render_html_answer(table: AnswerTable) -> str:
 
     >>> table = make_table(["", ""], [["<b>", "24.6"]], numbers=[1], title="A & B")
     >>> render_html_answer(table).partition("<tbody>")[2]
-    '<tr><td>&lt;b&gt;</td><td class="number">24.6</td></tr></tbody></table></div>'
+    '<tr><th scope="row">&lt;b&gt;</th><td class="n">24.6</td></tr></tbody></table></div>'
     """
     from html import escape
 
@@ -304,17 +304,21 @@ def render_html_table(table: AnswerTable, *, kind: str = "", marks: Sequence[str
     """A table as HTML with everything escaped but the caption; ``kind`` is its class, ``marks`` those of its rows."""
     from html import escape
 
-    classes = [" ".join(filter(None, (one.role, "number" * one.is_number))) for one in table.shown]
+    classes = [" ".join(filter(None, (one.role, "n" * one.is_number))) for one in table.shown]
     of_cells = [f' class="{name}"' * bool(name) for name in classes]
     heads = [escape(heading) for heading in table.headings]
     labels = [head if head not in heads[:place] else f"{head} {heads[place - 1]}" for place, head in enumerate(heads)]
     labels = [f' data-label="{label}"' * (kind == "cards") for label in labels]  # which narrow pages show
     head = "".join(f'<th scope="col"{of}>{name}</th>' for of, name in zip(of_cells, heads, strict=True))
+    begins = [f"<td{of}{label}>" for of, label in zip(of_cells, labels, strict=True)]
+    ends = ["</td>"] * len(begins)
+    if not kind and begins:
+        begins[0], ends[0] = f'<th scope="row"{of_cells[0]}>', "</th>"
     rows = []
     for number, row in enumerate(table.rows):
         mark = f' class="{marks[number]}"' if marks else ""
-        cells = zip(of_cells, labels, map(escape, row), strict=True)
-        rows.append(f"<tr{mark}>{''.join(f'<td{of}{label}>{cell}</td>' for of, label, cell in cells)}</tr>")
+        cells = "".join(f"{begin}{escape(cell)}{end}" for begin, cell, end in zip(begins, row, ends, strict=True))
+        rows.append(f"<tr{mark}>{cells}</tr>")
     thead = f"<thead><tr>{head}</tr></thead>" * any(heads)
     of_table = f' class="{kind}"' * bool(kind)
     title = f"<caption>{caption}</caption>" * bool(caption)
