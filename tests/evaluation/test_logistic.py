@@ -90,13 +90,13 @@ def test_the_objective_is_that_of_scikit_learns_optimum(kind: str, c: float, pre
 
 
 @for_each([1e-3, 1.0, 100.0])
-def test_with_one_huge_column_the_objective_is_as_near_to_the_least_as_tol_says(c: float) -> None:
+def test_with_one_huge_column_the_objective_is_nearer_to_the_least_than_a_fifth_of_tol(c: float) -> None:
     generator = np.random.default_rng(0)
     y = generator.integers(0, 5, 300)
     x = generator.normal(size=(300, 40))
     x[:, 0] = 1e3 * (y + 0.01 * x[:, 0])
     x = x.astype(np.float32)
-    probe, best = LogisticProbe(C=c, tol=2e-5).fit(x, y), LogisticProbe(C=c, tol=1e-12, precision="float64").fit(x, y)
+    probe, best = LogisticProbe(C=c).fit(x, y), LogisticProbe(C=c, tol=1e-12, precision="float64").fit(x, y)
     assert probe.report_["converged"] and best.report_["converged"]
     assert ours(x.astype(np.float64), y, probe, c) <= ours(x.astype(np.float64), y, best, c) * (1 + 2e-5)
 

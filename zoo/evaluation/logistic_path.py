@@ -93,6 +93,9 @@ class InterpolatedLogits:
 STEP = 10.0
 _LOOSE_TOL = 3e-3
 _SHARE_OF_TOL = 0.5  # that float64 goes on to
+# Where one direction's square is so many times the next one's, the excess may be near its bound, the gap: a fit that
+# counts then goes on for that share of the tolerance
+_HUGE_DIRECTION, _SHARE_OF_AIM = 1e4, 0.2
 _CERTIFICATE_TRIES = 3
 _STRONG_PENALTY = 2.0**24  # times the square of the largest direction: the weights are then one step from 0
 _LEAST_PENALTY_IN_FLOAT32 = 1e-30
@@ -190,6 +193,8 @@ class RegularisationPath:
         self.iterations = 0
         self.loose = max(_LOOSE_TOL, tol)
         self.largest = float(problem.spectrum[:-1].max()) if len(problem.spectrum) > 1 else 0.0
+        first, second = problem.spectrum[:-1].topk(2).values.tolist() if len(problem.spectrum) > 2 else (0.0, 0.0)
+        self.has_huge_direction = first > _HUGE_DIRECTION * second
         self._wide: tuple[Basis, LogisticSolver] | None = None
 
     @property
@@ -277,7 +282,8 @@ class RegularisationPath:
         is_hard = self.solver.is_hard or (self._wide is not None and self._wide[1].is_hard)
         if is_float32 and (is_hard or penalty < _LEAST_PENALTY_IN_FLOAT32):
             return self._in_float64(replace(start, penalty=penalty), tol)
-        point = self.solver.minimise(start, penalty, tol=tol, max_iterations=self.max_iterations, along=along)
+        aim = _SHARE_OF_AIM * tol if tol == self.tol and self.has_huge_direction else None
+        point = self.solver.minimise(start, penalty, tol=tol, max_iterations=self.max_iterations, along=along, aim=aim)
         if point.converged or not point.stalled or not is_float32:
             return point
         if start.weights is not None:  # float32 may have lost what float64 had found

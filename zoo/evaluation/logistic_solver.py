@@ -36,8 +36,8 @@ with require_extra("evaluate", needed_for="A probe"):
 
 _LOGITS_AT_A_TIME = 1 << 18  # a megabyte, which fits into the cache of a core
 _NARROW = 128  # columns of z, up to which z'r takes half as long as r'z; with more it takes up to a third longer
+_FEW_CLASSES = 256  # with which neither takes long: r'z, whose last digits may decide which C a few labels choose
 TINY = float(np.finfo(np.float64).tiny)
-_LOST_NATS = 80.0  # exp(-80) is near 1e-35, where float32 begins to lose digits
 LEAST_CURVATURE = 1e-13  # as a share of the largest second derivative
 
 
@@ -92,7 +92,7 @@ class LogisticProblem:
     def pulled(self, residuals: Tensor) -> Tensor:
         """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
         self.products += 1
-        if self.z.shape[1] > _NARROW:
+        if self.z.shape[1] > _NARROW or self.n_classes <= _FEW_CLASSES:
             return residuals.T @ self.z
         return (self.z.T @ residuals).T.contiguous()
 
@@ -151,18 +151,13 @@ def split_logits(n: int, n_classes: int) -> Iterator[slice]:
 def compute_cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
     """Cross-entropy of every row, in float64; ``right`` is its class, ``out`` takes the softmax.
 
-    That is minus the logarithm of the right class's probability, which in float32 may have lost digits, or be 0. Of
-    such a row the largest probability, at least one over the number of classes, takes its place, and the distance of
-    the two logits is added: -log p_y = (l_max - l_y) - log p_max.
+    A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that of
+    the right class may be 0 in float32.
     """
     probabilities = torch.softmax(logits, dim=1, out=out)
-    losses = probabilities.gather(1, right[:, None]).squeeze(1).double().log_().neg_()
-    lost = torch.nonzero(losses > _LOST_NATS).squeeze(1)
-    if len(lost):
-        some = logits[lost]
-        apart = some.amax(dim=1).double() - some.gather(1, right[lost, None]).squeeze(1).double()
-        losses[lost] = apart - probabilities[lost].amax(dim=1).double().log()
-    return losses
+    largest, top = logits.amax(dim=1), probabilities.amax(dim=1)
+    chosen = logits.gather(1, right[:, None]).squeeze(1)
+    return largest.double() - chosen.double() - top.double().log()
 
 
 def compute_centre(x: Array) -> tuple[Tensor, float]:
@@ -400,6 +395,7 @@ _TRUSTED_DECREASE = {torch.float32: 1e-5, torch.float64: 1e-11}
 _VISIBLE_DECREASE = {torch.float32: 1e-6, torch.float64: 1e-13}
 # Iterations without a smaller gap or objective, after which more of this precision would not help
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
+_MOST_BEYOND = 6  # iterations beyond the tolerance, towards the aim
 _SHORT_STEP = 0.1  # of a direction, below which the remembered curvature is dropped
 _RENEWED_FIRST, _RENEWED_EVERY = 3, 4  # iterations in which the preconditioner is renewed: it changes slowly
 _MANY_ITERATIONS = 200  # after which small problems take Newton's steps: units of most different scales, as a rule
@@ -452,11 +448,13 @@ class LogisticSolver:
         tol: float,
         max_iterations: int,
         along: tuple[Tensor, Tensor] | None = None,
+        aim: float | None = None,
     ) -> SolverPoint:
         """Minimises loss + penalty / 2 |weights|^2 from ``start``, which is not changed, until ``gap`` is at most
         ``tol``.
 
-        ``along`` is a first direction, in parameters and logits, that costs no product: where the path was going.
+        ``along`` is a first direction, in parameters and logits, that costs no product: where the path was going. A fit
+        that has converged goes on for ``aim``, a smaller gap, through a few more iterations.
         """
         problem, memory = self.problem, self.memory
         memory.move(penalty)
@@ -468,7 +466,7 @@ class LogisticSolver:
         weight = compute_squared_norm(parameters)
         if gradient is None:
             gradient = problem.pulled(residuals)
-        best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
+        best_gap, lowest, since_best, iterations, since_converged = float("inf"), float("inf"), 0, 0, 0
         patience, visible = _PATIENCE[logits.dtype], _VISIBLE_DECREASE[logits.dtype]
         while True:
             objective = loss + 0.5 * penalty * weight
@@ -480,7 +478,9 @@ class LogisticSolver:
             since_best = 0 if gap < 0.9 * best_gap or objective < lowest * (1.0 - visible) else since_best + 1
             best_gap, lowest = min(gap, best_gap), min(objective, lowest)
             converged, stalled = gap <= tol, since_best >= patience
-            if converged or stalled or iterations >= max_iterations:
+            since_converged += converged
+            is_done = converged and (gap <= (aim or tol) or since_converged > _MOST_BEYOND)
+            if is_done or stalled or iterations >= max_iterations:
                 break
             # A direction: where the path was going, else limited-memory BFGS
             if along is not None:
