@@ -50,7 +50,7 @@ import torch
 from benchmarks.featurise import jpegs
 from tests.shard_files import tar
 from zoo.datasets import ImageData, open_images
-from zoo.execution.executor import Executor, Resources, WorkResult, take_part
+from zoo.execution.executor import Executor, Resources, WorkResult, select_part
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.execution.ray_cluster import Ray
@@ -171,7 +171,7 @@ def featurised(
     asked = build_run_spec(setting, names, images.data, parts, resources=ONE)
     watched = Watched(executor if stop_after is None else _Stopping(executor, stop_after))
     with Journal(resolve_place(place), asked, engine="benchmark", n_workers=executor.n_workers, part=part) as journal:
-        shared = watched if part is None else take_part(watched, *part)
+        shared = watched if part is None else select_part(watched, *part)
         report = None
         with suppress(_Stopped):
             report = run_features(setting, names, images.data, parts, shared, journal, SilentProgress(), resources=ONE)

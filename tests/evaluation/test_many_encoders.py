@@ -23,7 +23,7 @@ from zoo.evaluation.many_encoders import (
     measure_many_metrics,
     measure_one,
 )
-from zoo.execution.executor import Executor, Resources, WorkResult, take_part
+from zoo.execution.executor import Executor, Resources, WorkResult, select_part
 from zoo.execution.journal import Journal
 from zoo.execution.processes import Processes
 from zoo.features.running import build_run_spec
@@ -115,14 +115,14 @@ def test_parts_of_the_work_give_the_same_rows_and_the_last_part_measures(
     data: ImageData, expected: dict[str, Any], tmp_path: Path
 ) -> None:
     measuring = asking(tmp_path, data)
-    first = measured(measuring, data, take_part(Processes(0), 1, 2))
+    first = measured(measuring, data, select_part(Processes(0), 1, 2))
     assert not first.measured and first.still_open == NAMES and not first.failed
-    second = measured(measuring, data, take_part(Processes(0), 2, 2))
+    second = measured(measuring, data, select_part(Processes(0), 2, 2))
     assert {one.encoder: numbers(one.rows) for one in second.measured} == expected
     for name in NAMES:
         for path in (tmp_path / name / "rows").iterdir():
             path.unlink()
-    again = [measured(measuring, data, take_part(Processes(0), part, 2)).measured for part in (1, 2)]
+    again = [measured(measuring, data, select_part(Processes(0), part, 2)).measured for part in (1, 2)]
     assert [[one.encoder for one in found] for found in again] == [NAMES[:1], NAMES]  # one by each
 
 
@@ -171,7 +171,7 @@ def test_metrics_are_pieces_of_work_an_encoder_and_rows_are_found_again(data: Im
         with Journal(resolve_place(tmp_path), asked, engine="here", n_workers=1) as journal:
             return measure_many_metrics(wanted, NAMES, data, executor, journal, SilentProgress(), resources=ONE)
 
-    first = computed(take_part(Processes(0), 1, 2))
+    first = computed(select_part(Processes(0), 1, 2))
     assert [one.encoder for one in first.measured] == NAMES[:1] and first.still_open == NAMES[1:]
     done = computed(Processes(0))
     assert [{row.metric for row in one.rows} for one in done.measured] == [{"rankme", "logme"}] * 2

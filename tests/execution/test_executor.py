@@ -18,8 +18,8 @@ from zoo.execution.executor import (
     count_cores,
     describe_version_difference,
     parse_part,
+    select_part,
     select_share,
-    take_part,
 )
 from zoo.execution.processes import Processes
 
@@ -37,7 +37,7 @@ def test_all_parts_together_do_every_piece_once() -> None:
         assert sorted(done) == [number**2 for number in range(25)]
         assert max(sizes) - min(sizes) <= 1
     workers = Processes(0)
-    assert select_share(workers, "abcd") == "abcd" and select_share(take_part(workers, 2, 2), "abcd") == "bd"
+    assert select_share(workers, "abcd") == "abcd" and select_share(select_part(workers, 2, 2), "abcd") == "bd"
 
 
 def test_executors_have_names_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

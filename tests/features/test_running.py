@@ -14,7 +14,7 @@ from tests.children import Child
 from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, shard_names, to_tensor, with_damaged
 from zoo.datasets import ImageData
 from zoo.errors import DataError, QueryError, StoreError
-from zoo.execution.executor import Executor, Resources, WorkResult, take_part
+from zoo.execution.executor import Executor, Resources, WorkResult, select_part
 from zoo.execution.journal import Journal, list_run_records
 from zoo.execution.processes import Processes
 from zoo.features import featurise, load_features
@@ -120,9 +120,9 @@ def test_parts_write_the_same_files_in_any_order_and_the_last_one_ends_it(
     usual: dict[str, bytes], tmp_path: Path
 ) -> None:
     setting = setting_at(tmp_path)
-    first = done(setting, executor=take_part(Processes(0), 2, 2))
+    first = done(setting, executor=select_part(Processes(0), 2, 2))
     assert first.n_items == 2 and first.incomplete and not first.failures
-    second = done(setting, executor=take_part(Processes(0), 1, 2))
+    second = done(setting, executor=select_part(Processes(0), 1, 2))
     assert second.n_items == 3 and not second.incomplete
     assert contents(tmp_path) == usual
     (record,) = list_run_records(resolve_place(tmp_path))
@@ -170,7 +170,7 @@ def test_images_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) -> None:
     place = str(tmp_path)
-    done(setting_at(place), executor=take_part(Processes(0), 1, 2))
+    done(setting_at(place), executor=select_part(Processes(0), 1, 2))
     other = FeaturisingOptions(batch_size=8, device="cpu", skip_corrupt=True)
     with pytest.raises(QueryError, match="were begun with batches of 4 images, got batches of 8 images; ask for"):
         done(setting_at(place, how=other))
@@ -180,7 +180,7 @@ def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) 
 
 def test_what_one_process_began_is_not_mixed_with_what_workers_did(tmp_path: Path) -> None:
     setting = setting_at(tmp_path)
-    done(setting, executor=take_part(Processes(0), 1, 2))
+    done(setting, executor=select_part(Processes(0), 1, 2))
     model, preprocess = loaded("one")
     alone = partial(featurise, model, preprocess, noise().train, name="one", batch_size=4, shard_size=10)
     with pytest.raises(DataError, match="were begun on workers; go on with the command that began them"):
@@ -218,7 +218,7 @@ def test_complete_encoders_bring_more_work_to_the_workers(tmp_path: Path) -> Non
 
 def test_other_versions_are_refused_while_there_is_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = setting_at(tmp_path)
-    done(setting, executor=take_part(Processes(0), 1, 2))
+    done(setting, executor=select_part(Processes(0), 1, 2))
     monkeypatch.setattr("zoo.features.running.collect_versions", lambda code: {"torch": "0.1"})
     with pytest.raises(StoreError, match=r"torch 0\.1 instead of"):
         done(setting)

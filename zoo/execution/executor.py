@@ -257,7 +257,7 @@ def try_work(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | N
     return None, failure, monotonic() - began
 
 
-def take_part(executor: E, k: int, n: int) -> E:
+def select_part(executor: E, k: int, n: int) -> E:
     """The executor, as one that does part k of n of the work: piece i, counted from 1, belongs to part (i - 1) % n + 1.
 
     So all parts together do every piece once, if each of them is given the same work in the same order, whatever the

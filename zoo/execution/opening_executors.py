@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import QueryError
-from .executor import Executor, Resources, count_cores, take_part
+from .executor import Executor, Resources, count_cores, select_part
 from .processes import Processes
 
 _MOST_PROCESSES = 1024
@@ -40,7 +40,7 @@ def open_executor(
         If it is Ray and Ray is not installed.
     """
     executor = _opened(on, resources, mixed_versions)
-    return executor if part is None else take_part(executor, *part)
+    return executor if part is None else select_part(executor, *part)
 
 
 def _opened(on: str | None, resources: Resources, mixed_versions: bool) -> Executor:

@@ -50,7 +50,7 @@ from zoo.evaluation.curves.report import (
 from zoo.evaluation.curves.runs import CurveJob, CurveProgress, CurveRun, CurveWorkload, UnfinishedParts
 from zoo.evaluation.curves.training import TrainingStep, TransferResult
 from zoo.execution import processes
-from zoo.execution.executor import take_part
+from zoo.execution.executor import select_part
 from zoo.execution.processes import Processes
 from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record
 from zoo.results.rows import measurements
@@ -163,8 +163,8 @@ def test_a_damaged_file_or_one_of_another_run_counts_as_not_there(tmp_path: Path
 def test_parts_of_the_work_do_every_run_once_and_the_last_one_reports(tmp_path: Path) -> None:
     for k in (1, 2):
         with pytest.raises(UnfinishedParts, match=f"Part {k}/3 is done; .* of 13 runs are finished"):
-            measured(tmp_path, executor=take_part(Processes(0), k, 3))
-    last = measured(tmp_path, executor=take_part(Processes(0), 3, 3))
+            measured(tmp_path, executor=select_part(Processes(0), k, 3))
+    last = measured(tmp_path, executor=select_part(Processes(0), 3, 3))
     assert len(calls(tmp_path / "log")) == N_RUNS and numbers(last) == numbers(measured(tmp_path / "whole"))
 
 
