@@ -60,6 +60,7 @@ def on_terminal(columns: int, *arguments: str, fresh: bool = False, **environmen
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
     variables = {**inherited, "TERM": "xterm", **environment}
+    running: subprocess.Popen[bytes] | ForkedCommand
     if fresh:
         command = [sys.executable, "-m", "zoo", *arguments]
         running = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=variables)

@@ -122,6 +122,13 @@ def run_apart(tmp_path: Path, warm_python: WarmPython) -> Run:
 
 
 @pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a user who has measured nothing; the cache of features stays, for it changes no number."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def slim_resnets(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNets of bottlenecks have a quarter of the channels inside these: the same layers in a tenth of the memory."""
     from zoo.encoders import resnet

@@ -19,17 +19,3 @@ def test_every_pattern_of_files_names_one(patterns: tuple[str, ...]) -> None:
 def test_the_marker_of_slow_tests_is_registered_and_a_misspelt_one_is_an_error(pytestconfig: pytest.Config) -> None:
     assert [line.partition(":")[0] for line in pytestconfig.getini("markers")].count("slow") == 1
     assert pytestconfig.getoption("strict_markers")
-
-
-USES_SLOW = """
-from pathlib import Path
-from tests import slow
-
-slow.TESTS = Path(__file__).parent
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: long")
-    config.pluginmanager.register(slow.Slow(), "slow")
-"""
-ONE = "def test_one():\n    assert True\n"
-ONE_AND_A_LONG_ONE = f"import pytest\n{ONE}@pytest.mark.slow\ndef test_long():\n    assert True\n"

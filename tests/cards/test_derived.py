@@ -15,7 +15,6 @@ from zoo.files import get_content_folder
 
 METADATA = get_content_folder("metadata")
 DERIVED = sorted((METADATA / "derived").glob("*.toml"))
-OF_CONFIG = ("preprocess", "weights", "licence")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_images, pixels_of
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ENCODER, OTHER = "pocket_simclr_rn_shapes", "pocket_sup_rn_shapes"
 NOTE = "1 of 4 classes has no test image, so that no test metric covers it: "
 
@@ -42,13 +44,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name.split(".")[0]: str(root / name) for name in ("folder", "table.csv", "arrays.npz", "new")} | {
         "first": named[0]
     }
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of a user who has measured nothing."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 @for_each(["table", "arrays"])

@@ -17,17 +17,12 @@ from tests.each import for_each
 from zoo.analysis.label_prediction import measure_misses_elsewhere
 from zoo.results.rows import measurements
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ENCODER = "pocket_simclr_rn_shapes"
 IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
 DATASET = "shapes-4-classes-16px"
 QUICK = ("--settings", "full,5-shot", "--seeds", "2", "--subsets", "2")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of a user who has measured nothing; the cache of features stays, for it changes no number."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 @pytest.fixture(scope="module")

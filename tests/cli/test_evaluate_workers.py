@@ -15,17 +15,12 @@ from tests.each import for_each
 from zoo.results.recording import iterate_provenances
 from zoo.results.rows import measurements
 
+pytestmark = pytest.mark.usefixtures("home")
+
 NAMES = ("pocket_init_rn", "pocket_simclr_rn_shapes")
 IMAGES = "shapes:classes=2,train=24,val=12,size_px=16"
 DATASET = "shapes-2-classes-16px"
 QUICK = ("--settings", "full,3-shot", "--seeds", "1", "--device", "cpu")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of a user who has measured nothing."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def recorded() -> dict[Any, Any]:

@@ -15,17 +15,12 @@ from zoo.results.recording import find_provenance
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import FEATURE_METRICS, TRANSFERABILITY_SCORES
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ENCODER = "pocket_simclr_rn_shapes"
 IMAGES = "shapes:classes=4,train=300,val=100,size_px=16"
 DATASET = "shapes-4-classes-16px"
 SMALL = ("--views-of", "60", "--views", "4", "--set", "mutual_information.n_steps=5")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of a user who has measured nothing; the cache of features stays, for it changes no number."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 @pytest.fixture

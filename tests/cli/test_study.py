@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli_runner import document, run
+from tests.conftest import REPOSITORY, Run
 from tests.shipped import tables_made_once
 from tests.small_study import small_study
 from zoo.files import list_shipped_studies
@@ -83,15 +82,9 @@ def test_a_request_that_cannot_be_understood_is_refused() -> None:
         assert message in refusal(*arguments.split())
 
 
-def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path) -> None:
+def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(run_apart: Run, tmp_path: Path) -> None:
     script = "import sys; sys.modules['xgboost'] = None\nfrom zoo.cli import main\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "study", "all", "--out", str(tmp_path / "report")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_apart(script, "study", "all", "--out", tmp_path / "report", path=[REPOSITORY], warm=True)
     assert done.returncode == 1 and "xgboost" in done.stderr and "[study]" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import pytest
 from tests.cli_runner import document
 from zoo.results.rows import measurements
 
+PROTOCOL = "zoo-logistic-2"  # of the label settings below
 METRICS = ("rankme", "alpha_req", "uniformity", "intrinsic_dimension")
 
 
@@ -19,14 +20,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
 
 
-def shipped(encoder: str, metric: str) -> Any:
-    """The row of an encoder on digits by the usual protocol."""
+def shipped(encoder: str, metric: str, *, setting: str = "") -> Any:
+    """The row of an encoder on digits by the usual protocol, of a label setting that of the first seed."""
     (row,) = (
         row
         for row in measurements()
         if (row.encoder, row.metric, row.dataset) == (encoder, metric, "digits")
-        and row.split in ("train", "train -> val")
+        and row.split in ((f"train {setting} -> val",) if setting else ("train", "train -> val"))
         and "(" not in row.protocol
+        and not (setting and (row.seed or row.protocol != PROTOCOL))
     )
     return row
 
@@ -37,7 +39,12 @@ def test_a_sample_of_shipped_rows_comes_out_again(encoder: str) -> None:
     assert [one["metric"] for one in found] == [*METRICS]
     for one in found:
         assert one["value"] == pytest.approx(shipped(encoder, one["metric"]).value, rel=1e-3)
-    asked = ("evaluate", encoder, "digits", "--settings", "1%", "--seeds", "1", "--no-record")
+    recorded = ("--protocol", PROTOCOL, "--settings", "1%,3-shot", "--seeds", "1")
+    asked = ("evaluate", encoder, "digits", *recorded, "--no-record")
     (evaluation,) = document(*asked)["evaluations"]
     one_image = 1.01 * 100 / evaluation["n_test"]  # whose nearest neighbours may be as near as others
     assert evaluation["neighbours"]["value"] == pytest.approx(shipped(encoder, "knn_error").value, abs=one_image)
+    for one in evaluation["errors"]:
+        row = shipped(encoder, "linear_probe_error", setting=one["setting"])
+        assert (evaluation["protocol"], one["n_train"]) == (row.protocol, row.n_train)
+        assert one["value"] == pytest.approx(row.value, abs=one_image)

@@ -20,6 +20,8 @@ from zoo.results.recording import PROVENANCE_KEYS, find_provenance, record
 from zoo.results.rows import Measurement, measurements
 from zoo.storage import resolve_place
 
+pytestmark = pytest.mark.usefixtures("home")
+
 BASE = Measurement(
     encoder="dino_vitS16",
     metric="linear_probe_error",
@@ -38,13 +40,6 @@ BASE = Measurement(
 FULL = replace(BASE, split="train -> val", n_train=1347)
 OTHER = replace(BASE, encoder="mae_vitB16")
 TOLD = dict.fromkeys(PROVENANCE_KEYS) | {"weights_hash": "a1", "report": {"C": 0.5}}
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The zoo home, which is not there yet."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def rows_in(folder: Path, *rows: Measurement, told: Mapping[str, Any] = TOLD) -> Path:

@@ -20,8 +20,6 @@ from . import in_double
 from .vit_forward import Block, affine, attention, exact_gelu, layer_norm, patches
 from .vit_names import Shapes, Size, State, filled, linear_shapes, norm_shapes
 
-Namer = Callable[[State], Any]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
+from tests.studies.parts import claim
 from zoo.analysis.table import StudyTable, build_table
 from zoo.evaluation.drawing import use_style
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, find_study, load_study
 
 STUDY = load_study(find_study("do_accuracies_agree"))
@@ -18,11 +19,6 @@ WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 def study(table: StudyTable) -> Findings:
     found = STUDY(table, StudyOptions())
     assert isinstance(found, Findings)
-    return found
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
     return found
 
 

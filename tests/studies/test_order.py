@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
+from tests.studies.parts import claim
 from zoo.analysis.table import StudyTable, build_table
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, find_study, load_study
 
 STUDY = load_study(find_study("does_the_order_matter"))
@@ -19,11 +20,6 @@ HELD_OUT = "train-cmplmnt-ntest_train-sbst-ntest"
 def study(table: StudyTable) -> Findings:
     found = STUDY(table, StudyOptions())
     assert isinstance(found, Findings)
-    return found
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
     return found
 
 

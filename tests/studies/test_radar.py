@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
+from tests.studies.parts import claim
 from zoo.analysis.table import StudyTable, build_table
 from zoo.evaluation.drawing import use_style
-from zoo.studies.findings import Claim, Findings, FindingsTable
+from zoo.studies.findings import Findings, FindingsTable
 from zoo.studies.running import StudyOptions, find_study, load_study
 
 profiles = study_module("what_an_encoder_is_good_at")
@@ -31,11 +32,6 @@ PLANTED = {
 def study(table: StudyTable, encoders: Sequence[str] = ()) -> Findings:
     found = STUDY(table, StudyOptions(encoders=tuple(encoders)))
     assert isinstance(found, Findings)
-    return found
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
     return found
 
 

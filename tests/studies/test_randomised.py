@@ -13,9 +13,10 @@ from analysis.what_randomised_choices_change.effects import RandomisedEffect
 from tests.each import for_each
 from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_population
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
+from tests.studies.parts import claim
 from zoo.analysis.columns import Estimate
 from zoo.analysis.randomised import RandomisedPopulation
-from zoo.studies.findings import Claim, ClaimAnswer, Findings, FindingsTable
+from zoo.studies.findings import ClaimAnswer, Findings, FindingsTable
 from zoo.studies.running import StudyOptions
 
 STUDY = "what_randomised_choices_change"
@@ -48,11 +49,6 @@ def found_in(population: RandomisedPopulation, *, alpha: float = 0.3, table: Any
     findings = study(shipped_table() if table is None else table, StudyOptions())
     assert isinstance(findings, Findings)
     return findings
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
-    return found
 
 
 def table(findings: Findings, words: str) -> FindingsTable:

@@ -9,11 +9,11 @@ import pytest
 
 from tests.reported_rows import ROW
 from tests.shipped import with_few_draws
-from zoo.analysis.columns import Estimate
+from tests.studies.parts import claim, one
 from zoo.analysis.table import StudyTable, build_table
 from zoo.cards.catalogue import load_catalogue
 from zoo.results.reported_values import ReportedNumber
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
 
 STUDY = "do_reported_numbers_agree"
@@ -48,16 +48,6 @@ def found_in(table: StudyTable, numbers: Sequence[ReportedNumber]) -> Findings:
     )
     assert isinstance(findings, Findings)
     return findings
-
-
-def one(findings: Findings, term: str, outcome: str) -> Estimate:
-    (estimate,) = [one for one in findings.estimates if (one.term, one.outcome) == (term, outcome)]
-    return estimate
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
-    return found
 
 
 @pytest.fixture(scope="module")

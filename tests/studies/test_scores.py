@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
-from zoo.analysis.columns import Estimate
+from tests.studies.parts import claim, one
 from zoo.cards.catalogue import load_catalogue
 from zoo.errors import ContentError
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
 
 STUDY = "do_transferability_scores_predict"
@@ -66,16 +66,6 @@ def found_in(measured: Any) -> Findings:
     findings = with_few_draws(STUDY, N_RESAMPLES=200, measurements=lambda: measured)(shipped_table(), StudyOptions())
     assert isinstance(findings, Findings)
     return findings
-
-
-def one(findings: Findings, term: str, outcome: str) -> Estimate:
-    (estimate,) = [one for one in findings.estimates if (one.term, one.outcome) == (term, outcome)]
-    return estimate
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_findings, shipped_table
+from tests.studies.parts import claim
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable, build_table
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, find_study, load_study
 
 STUDY = load_study(find_study("do_statistics_predict"))
@@ -21,11 +22,6 @@ FORMULA = "train_test ~ np.log(train_rank) + train_uniformity + trainrealaug_ali
 def study(table: StudyTable) -> Findings:
     found = STUDY(table, StudyOptions())
     assert isinstance(found, Findings)
-    return found
-
-
-def claim(findings: Findings, words: str) -> Claim:
-    (found,) = [one for one in findings.claims if words in one.claim]
     return found
 
 

@@ -1,0 +1,18 @@
+"""One claim or estimate of what a study finds, for the tests of studies."""
+
+from __future__ import annotations
+
+from zoo.analysis.columns import Estimate
+from zoo.studies.findings import Claim, Findings
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    """The claim with these words, of which there must be one."""
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+def one(findings: Findings, term: str, outcome: str) -> Estimate:
+    """The estimate of a term and an outcome, of which there must be one."""
+    (estimate,) = [one for one in findings.estimates if (one.term, one.outcome) == (term, outcome)]
+    return estimate
