@@ -187,6 +187,8 @@ def print_walk(n: int, checkouts: list[Path]) -> None:
     with TemporaryDirectory() as temporary:
         draw_folder(Path(temporary, "images"), n)
         homes = [Path(temporary, str(number)) for number in range(len(checkouts))]
+        for home in homes:
+            home.mkdir()
         walks = [walk(Path(temporary, "images"), home) for home in homes]
         print(f"{'processor seconds':26}" + "".join(f"{checkout.name:>16}" for checkout in checkouts))
         totals = [0.0] * len(checkouts)

@@ -325,7 +325,7 @@ def test_the_winner_s_error_is_decomposed_or_a_note_says_why_not(data: ImageData
 def test_a_plan_says_what_it_would_do_and_does_nothing(
     data: ImageData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.choosing.candidates.estimate_images_per_second", lambda *args, **options: 50.0)
+    monkeypatch.setattr("zoo.encoders.costs.estimate_images_per_second", lambda *args, **options: 50.0)
     root = tmp_path / "root"
     found = plan_choice(data, encoders=[GOOD, POOR], root=root, device="cpu", spelled="./insects")
     assert [(one.name, one.why) for one in found.encoders] == [(GOOD, "you named it"), (POOR, "you named it")]

@@ -184,6 +184,8 @@ class Catalogue(Mapping[str, EncoderCard]):
         return encoder
 
     def __getitem__(self, name: str) -> EncoderCard:
+        if isinstance(name, str) and name in self._cards:  # an id, whose card was read before
+            return self._cards[name]
         encoder = self.id_of(name)
         card = self._of_file(get_base_id(encoder))
         return card if encoder == card.id else derive_card(card, features=encoder.partition(MARK)[2])

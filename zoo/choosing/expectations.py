@@ -31,7 +31,7 @@ from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, estimate_held_ou
 from ..analysis.reported_agreement import estimate_protocol_spread
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import get_image_domains
-from ..cards.schema import EncoderCard
+from ..cards.schema import EncoderCard, list_supervision
 from ..errors import QueryError, UnknownName, format_count
 from ..files import get_content_folder
 from ..results.derived import select_main_protocol, summaries
@@ -263,7 +263,9 @@ def estimate_errors(
     if images.dataset == IMAGENET:
         known |= _measured(trained, n)
     else:
-        known = {name: _doubted(one) if trained[name].saw_labels else one for name, one in known.items()}
+        supervision = list_supervision(trained[name] for name in known)
+        pairs = zip(known.items(), supervision, strict=True)
+        known = {name: _doubted(one) if saw_labels else one for (name, one), (_, saw_labels) in pairs}
     own = _on_these_images(dataset, known)
     if own:  # which say how difficult these images are
         shift = fmean(one.odds - known[name].odds for name, one in own.items())

@@ -254,7 +254,7 @@ def _by_expected(
     n_labels: int, n_classes: int, images: Images, conditions: Sequence[Filter], *, where: str
 ) -> Ranking[ExpectedError]:
     cards = load_catalogue()
-    known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=images)
+    known = estimate_errors(dict(cards.items()), n_labels, n_classes, images=images)
     everyone = [RankedEncoder(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
     untold = {name for name, one in known.items() if one.is_untold}
     further = [

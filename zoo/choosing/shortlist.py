@@ -125,9 +125,9 @@ def select_shortlist(
     asked = cards if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
     if not asked or (isinstance(n, int) and n < 1):
         raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
-    everyone = {name: cards[name] for name in asked}
+    everyone = dict(cards.items()) if asked is cards else {name: cards[name] for name in asked}
     like = images or Images()
-    known = estimate_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
+    known = estimate_errors(dict(cards.items()), n_labels, n_classes, images=like, dataset=dataset)
     here = find_local_weights(everyone.values())
     candidates = [RankedEncoder(card, known.get(name), here=here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
@@ -199,7 +199,7 @@ def _is_here(one: object) -> bool:
 def describe_offline_choice() -> str:
     """What can be tried without a network, for the end of a message."""
     cards = load_catalogue()
-    here = find_local_weights(cards[name] for name in cards if not cards[name].is_untrained)
+    here = find_local_weights(card for card in cards.values() if not card.is_untrained)
     names = sorted((name for name, where in here.items() if where), key=lambda name: here[name] == "shipped")
     if not names:
         return " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
