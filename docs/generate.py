@@ -5,6 +5,8 @@ Run it with ``make docs`` after a card or a schema has changed; a test fails whe
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -13,7 +15,7 @@ import textwrap
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean as mean_of
@@ -26,8 +28,8 @@ from zoo.cards.licences import LICENCES, parse_licence_ids
 from zoo.cards.reading import describe_expected
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.cards.search import Family, list_families
-from zoo.choosing import wording
 from zoo.choosing.choosing import choose
+from zoo.cli.output import print_table
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, TransferTask, describe_recipe, format_base_protocol
 from zoo.evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
@@ -384,19 +386,11 @@ def counters_versions() -> str:
 def choice_of_digits() -> str:
     """What the example of ``zoo choose`` answers, without what depends on the device."""
     choice = choose("digits", encoders=_CHOSEN_FROM, device="cpu")
-    places = [place for place, header in enumerate(wording.HEADERS) if header not in _OF_DEVICES]
-    table = [[row[place] for place in places] for row in (wording.HEADERS, *wording.list_ranked_rows(choice))]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    right = [place in wording.NUMBERS for place in places]
-    lines = [
-        "  ".join(
-            cell.rjust(wide) if is_right else cell.ljust(wide)
-            for cell, wide, is_right in zip(row, widths, right, strict=True)
-        ).rstrip()
-        for row in table
-    ]
-    said = [line for text in wording.answer(choice) for line in textwrap.wrap(text, 120, break_long_words=False)]
-    return "\n".join(["```", wording.describe_choice(choice), "", *lines, "", *said, "```"])
+    (ranked,) = choice.build_tables()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        print_table(replace(ranked, columns=[one for one in ranked.columns if one.heading not in _OF_DEVICES]))
+    said = [line for text in ranked.answer for line in textwrap.wrap(text, 120, break_long_words=False)]
+    return "\n".join(["```", ranked.title, "", printed.getvalue().rstrip("\n"), "", *said, "```"])
 
 
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {

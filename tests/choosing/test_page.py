@@ -67,7 +67,7 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
     assert len(page.labels) >= 10 and all(page.labels)  # every figure in two widths, with words
     assert all(name in page.labels[0] for name in ENCODERS)
     assert "probe generalization" in page.labels[-1]
-    for row in wording.list_ranked_rows(choice):
+    for row in wording.build_ranked_table(choice).rows:
         assert all(cell in text for cell in row)
     for line in wording.answer(choice):
         assert line in text
@@ -137,7 +137,7 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     apart = dataclasses.replace(planted, race=dataclasses.replace(race, standings=(first, far, third)))
     assert "up to 20.0 points worse" in " ".join(wording.answer(apart))
     assert "fastest" not in " ".join(wording.answer(apart))
-    rows = wording.list_ranked_rows(planted)
+    rows = wording.build_ranked_table(planted).rows
     assert [row[0] for row in rows] == ["1-2", "1-2", "3"]
     assert [row[6] for row in rows] == ["best", "tie", "dropped"]
 
