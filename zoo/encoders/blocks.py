@@ -24,7 +24,7 @@ _CONTAINERS = ("stages", "layers", "blocks")
 _CLASS_LATER = ("cls_attn_blocks", "blocks_token_only")  # of networks whose other blocks see patches alone
 
 
-def list_block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
+def list_block_modules(backbone: Any) -> list[list[nn.Module]]:
     """The blocks of each stage, the first first; none where they are not known."""
     if is_resnet(backbone):
         stages = [list(layer.children()) for name, layer in backbone.named_children() if name.startswith("layer")]

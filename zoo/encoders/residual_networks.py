@@ -7,6 +7,7 @@ torch itself; a test compares every one with torchvision's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -128,7 +129,7 @@ class ResNet(nn.Module):
         self.layer2 = self.make_stage(block, 128, depths[1], stride=2)
         self.layer3 = self.make_stage(block, 256, depths[2], stride=2)
         self.layer4 = self.make_stage(block, 512, depths[3], stride=2)
-        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.avgpool: nn.Module = nn.AdaptiveAvgPool2d((1, 1))
         self.fc: nn.Module = nn.Linear(512 * block.expansion, 1000)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -142,13 +143,14 @@ class ResNet(nn.Module):
         self, block: type[BasicBlock | Bottleneck], n: int, n_blocks: int, *, stride: int = 1
     ) -> nn.Sequential:
         """Blocks of ``n`` channels, times the block's expansion, from the channels so far; the first has the stride."""
-        n_out, how = n * block.expansion, {"groups": self.groups, "width": self.base_width}
+        n_out = n * block.expansion
+        make = partial(block, groups=self.groups, width=self.base_width)
         shortcut = None
         if stride != 1 or self.inplanes != n_out:
             shortcut = nn.Sequential(_conv1x1(self.inplanes, n_out, stride), nn.BatchNorm2d(n_out))
-        first = block(self.inplanes, n, stride, shortcut, **how)
+        first = make(self.inplanes, n, stride, shortcut)
         self.inplanes = n_out
-        return nn.Sequential(first, *(block(n_out, n, **how) for _ in range(1, n_blocks)))
+        return nn.Sequential(first, *(make(n_out, n) for _ in range(1, n_blocks)))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(x)

@@ -65,7 +65,7 @@ def draw_convolutions(network: nn.Module) -> None:
 def build_resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
     """A ResNet-50 with one more bottleneck before its average pool, which sets the dimensions of the features."""
     model = make_resnet("resnet50")
-    n_channels = model.fc.in_features
+    n_channels = cast(int, model.fc.in_features)
     if residual and (dim < n_channels or dim % n_channels):
         raise ValueError(f"dim is {dim}, expected a multiple of {n_channels} for a residual that repeats the channels")
     model.avgpool = nn.Sequential(LastBlock(n_channels, 512, dim, residual=residual), model.avgpool)
@@ -149,7 +149,7 @@ def _basic_stage(n_in: int, n_out: int, n_blocks: int, *, stride: int) -> nn.Seq
 
 def remove_classifier(model: ResNet) -> tuple[nn.Module, int]:
     """The network and the channels of its last feature map."""
-    width: int = model.fc.in_features
+    width = cast(int, model.fc.in_features)
     model.fc = nn.Identity()
     return model, width
 
