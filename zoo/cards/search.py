@@ -108,7 +108,7 @@ class EncoderFinder:
             split = [joined]
         found: Sequence[str] = list(self._names)
         for word in split:
-            of_word = self._meeting(word, found)
+            of_word: Sequence[str] = self._meeting(word, found)
             if not of_word and not is_glob(word) and not self._meeting(word, list(self._names)):
                 of_word = found
                 for part in _SEPARATORS.sub(" ", word).split():

@@ -248,6 +248,9 @@ def evaluate_command(
             failed.append({"encoder": name, "error": str(error)})
             click.echo(f"{name}: {error}", err=True)
             continue
+        from ..evaluation.evaluating import Evaluation
+        from ..evaluation.regression import RegressionEvaluation
+
         document = build_encoder_document(measured, kept)
         if not as_json:  # before anything can go wrong with the results
             sizes = describe_small_images(data.train, encoder=name, px=px)
@@ -262,10 +265,10 @@ def evaluate_command(
         more |= {"mistakes": None if mistakes is None else asdict(mistakes)}
         rows = _make_rows(measured, source)
         add(document | more, rows)
-        if name in places and not measured.problems:
+        if name in places and isinstance(measured, Evaluation) and not measured.problems:
             answer = {"document": document | more, "shown": build_shown_evaluation(measured, document)}
             places[name].store({**answer, "rows": encode_rows(rows())})
-        if mistakes is not None:
+        if mistakes is not None and not isinstance(measured, RegressionEvaluation):
             from ..looking.pages import write_page
 
             shown = None if hides_images else {"train": data.train, "val": data.val}

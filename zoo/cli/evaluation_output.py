@@ -99,7 +99,7 @@ def render_evaluation_page(
     )
 
 
-def _make_title(found: Document, labels: str) -> dict[str, str]:
+def _make_title(found: Document, labels: str) -> dict[str, Any]:
     images = f"{found['n_train']:,} training and {format_count(found['n_test'], 'test image')}"
     about = f": {images}, {labels}, {format_count(found['dim'], 'dimension')}"
     return {"title": f"{found['encoder']} on {found['dataset']}", "about": about}

@@ -282,7 +282,7 @@ def _of_encoders(
     target = None
     if options["target"] is not None:
         target = partial(_target, options["target"], {name: options[name] for name in SHOWN_OPTIONS})
-    asked = {"verb": "metric", "metrics": wanted, "chosen": chosen, "options": options}
+    asked: Record = {"verb": "metric", "metrics": wanted, "chosen": chosen, "options": options}
     asked["target"] = None if target is None else describe_image_sets(target())
     places = (
         {}
