@@ -71,7 +71,11 @@ def _build_evaluation_tables(found: Evaluation, document: Document) -> list[Answ
 
 
 def render_evaluation_page(
-    found: Evaluation | TagEvaluation, document: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()
+    found: Evaluation | TagEvaluation | RegressionEvaluation,
+    document: Document,
+    mistakes: Mistakes,
+    images: Any,
+    notes: Sequence[str] = (),
 ) -> str:
     """A page of an evaluation: errors, the decomposition, and what the probe with all labels gets wrong."""
     from ..evaluation.evaluating import Evaluation
