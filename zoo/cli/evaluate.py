@@ -265,7 +265,7 @@ def evaluate_command(
         more |= {"mistakes": None if mistakes is None else asdict(mistakes)}
         rows = _make_rows(measured, source)
         add(document | more, rows)
-        if name in places and isinstance(measured, Evaluation) and not measured.problems:
+        if name in places and isinstance(measured, Evaluation) and not document["not_kept"]:
             answer = {"document": document | more, "shown": build_shown_evaluation(measured, document)}
             places[name].store({**answer, "rows": encode_rows(rows())})
         if mistakes is not None and not isinstance(measured, RegressionEvaluation):

@@ -6,6 +6,8 @@ are started afresh could not import the zoo if it came through ``torch.hub``.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..cards.schema import Preprocess
 from ..datasets.rgb import RGB, CropStep, NormalizeStep, ResizeStep, Steps, TensorStep, make_channel_reorder
 from ..optional import require_extra
@@ -24,7 +26,7 @@ def build_preprocess(preprocess: Preprocess, *, fast_resize: bool = False) -> St
     ``fast_resize`` takes torchvision's kernel for tensors in place of Pillow's. Pixels differ by two steps of 255 at
     most; the features are other features, with another hash of the preprocessing.
     """
-    normalize = [
+    normalize: list[Any] = [
         NormalizeStep(mean=list(preprocess.mean), std=list(preprocess.std)),
         *make_channel_reorder(preprocess.channels),
     ]

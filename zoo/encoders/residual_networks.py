@@ -84,8 +84,8 @@ class Bottleneck(nn.Module):
         n_hidden = int(n * (width / 64)) * groups
         self.conv1 = _conv1x1(n_in, n_hidden)
         self.bn1 = nn.BatchNorm2d(n_hidden)
-        self.conv2 = _conv3x3(n_hidden, n_hidden, stride, groups)
-        self.bn2 = nn.BatchNorm2d(n_hidden)
+        self.conv2: nn.Module = _conv3x3(n_hidden, n_hidden, stride, groups)
+        self.bn2: nn.Module = nn.BatchNorm2d(n_hidden)
         self.conv3 = _conv1x1(n_hidden, n * self.expansion)
         self.bn3 = nn.BatchNorm2d(n * self.expansion)
         self.relu = nn.ReLU(inplace=True)
@@ -137,7 +137,7 @@ class ResNet(nn.Module):
         for module in self.modules() if zero_init_residual else ():
             if isinstance(module, BasicBlock | Bottleneck):  # starts as the shortcut alone
                 last = module.bn2 if isinstance(module, BasicBlock) else module.bn3
-                nn.init.zeros_(last.weight)
+                nn.init.zeros_(cast(Tensor, last.weight))
 
     def make_stage(
         self, block: type[BasicBlock | Bottleneck], n: int, n_blocks: int, *, stride: int = 1

@@ -244,7 +244,7 @@ class SelectiveBottleneck(Bottleneck):
     def __init__(self, n_in: int, n: int, stride: int = 1, downsample: Any = None, **sizes: Any) -> None:
         super().__init__(n_in, n, stride, downsample, **sizes)
         self.conv2 = SelectiveKernel(n, n, stride)
-        self.bn2: nn.Module = nn.Identity()  # the kernel has its own
+        self.bn2 = nn.Identity()  # the kernel has its own
         if downsample is not None:
             projection = nn.Conv2d(n_in, 4 * n, kernel_size=1, bias=False)
             self.downsample = nn.Sequential(AveragedShortcut(stride), projection, nn.BatchNorm2d(4 * n))
