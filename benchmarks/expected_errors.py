@@ -48,7 +48,8 @@ from scripts.error_model import (
 from zoo.analysis.covariates import SLOPES, WRONG_LABELS, find_covariates
 from zoo.cards.catalogue import load_catalogue
 from zoo.choosing.expectations import Images, read_difficulties, scale_sd
-from zoo.choosing.shortlist import Candidate, draw_errors, select_greedily
+from zoo.choosing.ranking import RankedEncoder
+from zoo.choosing.shortlist import draw_errors, select_greedily
 from zoo.results.evidence import list_datasets
 from zoo.results.values import IMAGENET
 
@@ -178,7 +179,7 @@ class Bench:
         own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[ELSEWHERE] ** 2 - shared, 0))
         for limit, keeps in LIMITS.items():
             among = [i for i, name in enumerate(names) if keeps(name)]
-            some = [Candidate(CARDS[names[i]], None, "") for i in among]
+            some = [RankedEncoder(CARDS[names[i]], None) for i in among]
             if some:
                 cards = [one.card for one in some]
                 drawn = draw_errors(cards, mean[among], own[among], known_here=[False] * len(some), images=images)

@@ -26,8 +26,9 @@ from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
 from zoo.datasets import open_images
 from zoo.errors import ZooError
-from zoo.evaluation.evaluating import Request, evaluate, featurise_data, get_evaluations_folder
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data
 from zoo.evaluation.refit import keep_probe
+from zoo.files import get_evaluations_folder
 from zoo.looking.components import component_colours, patch_similarity
 from zoo.looking.mistakes import mistakes_of
 from zoo.looking.showing import convert_to_heat

@@ -23,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from zoo.cards.answers import make_table
 from zoo.cli.output import log_progress, print_json, print_notes, print_table
 from zoo.datasets import ImageData, open_images
 from zoo.errors import QueryError, ZooError, format_count
@@ -383,7 +384,7 @@ def _print_numbers(measured: Sequence[RecomputedRow]) -> None:
         what = f"{row.metric} of {row.encoder} on {row.dataset}, {row.split}"
         rows.append([what, row.protocol, row.value, now, one.state])
     if rows:
-        print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
+        print_table(make_table(["row", "protocol", "recorded", "measured now", ""], rows, numbers=[2, 3]))
 
 
 if __name__ == "__main__":

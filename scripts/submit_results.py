@@ -28,6 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from zoo.cards.answers import make_table
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.representations import get_base_id
 from zoo.cards.writing import format_card_file
@@ -407,7 +408,9 @@ def _print_submission(done: Submission) -> None:
         place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
         what = [one[name] for name in ("encoder", "metric", "dataset", "split")]
         rows.append([*what, f"{one['value']:.4g}", known, place])
-    print_table(["encoder", "metric", "data set", "split", "value", "best known", "place"], rows, right=[4])
+    print_table(
+        make_table(["encoder", "metric", "data set", "split", "value", "best known", "place"], rows, numbers=[4])
+    )
     left = len(done.numbers) - _LISTED
     would = "would be" if done.commit is None else "are"
     of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
