@@ -63,6 +63,34 @@ def test_another_question_is_measured(home: Path) -> None:
     assert ask()["neighbours"] is not None
     other = ask("--no-knn", "--dataset", "others", images=SHAPES.replace("seed=2", "seed=3"))
     assert other["errors"] != first["errors"]
-    for path in home.rglob("answers/*.json"):
-        path.write_text("{")
-    assert ask("--no-knn")["errors"] == first["errors"]
+
+
+DAMAGES = {
+    "cut off": lambda text: text[:300],
+    "empty": lambda text: "",
+    "no keys": lambda text: "{}",
+    "other keys": lambda text: json.dumps({"document": {}, "shown": 3, "rows": []}),
+    "another number": lambda text: text.replace('"value": ', '"value": 1'),
+    "nested": lambda text: "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("verb", LINES)
+def test_a_damaged_answer_is_found_anew(verb: str, home: Path) -> None:
+    first = run(*LINES[verb])
+    (path,) = home.rglob("answers/*")
+    whole = path.read_text()
+    for damage in DAMAGES.values() if verb == "evaluate" else [DAMAGES["no keys"]]:
+        path.write_text(damage(whole))
+        again = run(*LINES[verb])
+        assert again.exit_code == 0, again.output
+        if verb == "evaluate":  # the others show seconds
+            assert again.stdout == first.stdout
+
+
+def test_the_answer_of_a_folder_that_was_moved_names_files_that_are_there(home: Path) -> None:
+    line = (*LINES["evaluate"], "--json", "--to")
+    run(*line, str(home / "old"))
+    (home / "old").rename(home / "new")
+    found = json.loads(run(*line, str(home / "new")).stdout)["evaluations"][0]
+    assert all(Path(folder).is_dir() for folder in found["features"].values())

@@ -1,8 +1,8 @@
 """Answers of verbs that measure, as they were given: asked for again, they are read, without PyTorch.
 
 The file of an answer is named by the hash of its question: the verb and its options, the cards, what is known of the
-images, and the stamps of the zoo's own modules, so that no other code's answer is taken for this one's. Whatever cannot
-be read counts as no answer.
+images, and the stamps of the zoo's own modules, so that no other code's answer is taken for this one's. Its first line
+is the hash of the answer: whatever is damaged, or cannot be read, counts as no answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..results.rows import Measurement
 
-_FORMAT = "zoo-answer-1"
+_FORMAT = "zoo-answer-2"
 _ZOO = Path(__file__).parents[1]
 
 
@@ -31,29 +31,32 @@ class StoredAnswer:
 
     def __init__(self, folder: Path, question: Any) -> None:
         text = json.dumps([_FORMAT, question, _stamp_modules()], sort_keys=True, default=str)
-        self._path = folder / "answers" / f"{blake2b(text.encode(), digest_size=16).hexdigest()}.json"
+        self._path = folder / "answers" / f"{_hash(text.encode())}.answer"
 
     def find(self) -> dict[str, Any] | None:
         """The answer; None if there is none."""
         try:
-            answer = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
+            digest, _, text = self._path.read_bytes().partition(b"\n")
+        except OSError:
             return None
-        return answer if isinstance(answer, dict) else None
+        if digest != _hash(text).encode():
+            return None
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
     def store(self, answer: Mapping[str, Any]) -> None:
         """Writes an answer; without room for it, it is found anew the next time."""
-        text = json.dumps(answer, default=lambda array: array.tolist())  # NumPy's
+        text = json.dumps(answer, default=lambda array: array.tolist()).encode()  # NumPy's
         try:
             with replace_file(self._path) as file:
-                file.write(text.encode())
+                file.write(_hash(text).encode() + b"\n" + text)
         except OSError:
             return
 
 
 def locate_encoder_answer(root: Path, name: str, data: ImageData, question: Mapping[str, Any]) -> StoredAnswer:
     """The answer of a verb on one encoder and these images, below the folder of all evaluations."""
-    asked = {**question, "card": _tell_card(name), "images": describe_image_sets(data)}
+    asked = {**question, "card": _tell_card(name), "images": describe_image_sets(data), "folder": str(root)}
     return StoredAnswer(root / format_path_part(name), asked)
 
 
@@ -86,6 +89,10 @@ def decode_rows(packed: Sequence[Any]) -> dict[Measurement, dict[str, Any]]:
     from ..results.rows import Measurement
 
     return {Measurement(**row): about for row, about in packed}
+
+
+def _hash(text: bytes) -> str:
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _tell_card(name: str) -> Any:

@@ -61,6 +61,7 @@ class _ConvertedNetwork:
     program: Encode | None
     name: str  # "openvino 2026.4.1"
     obstacle: str = ""
+    is_known: bool = False  # an obstacle that was told at the first use
 
 
 _CONVERTED: WeakKeyDictionary[torch.nn.Module, tuple[str, _ConvertedNetwork]] = WeakKeyDictionary()
@@ -141,11 +142,8 @@ def _tell(name: str, found: _ConvertedNetwork) -> None:
     sentence = f"{name} stays with PyTorch: {found.obstacle}"
     if found.program is not None:
         sentence = f"features of {name} by {found.name}, PyTorch's within {TOLERANCE:g} (else: --backend torch)"
-    if found.obstacle != _KNOWN_OBSTACLE:
+    if not found.is_known:
         warnings.warn(sentence, ComputingNote, stacklevel=1)
-
-
-_KNOWN_OBSTACLE = "as at its first use"
 
 
 def _hash_network(encoder: torch.nn.Module, pixels: torch.Tensor, weights_hash: str) -> str:
@@ -162,7 +160,7 @@ def _prepare(encoder: torch.nn.Module, pixels: torch.Tensor, folder: Path) -> _C
     name = f"{OPENVINO} {openvino.__version__.partition('-')[0]}"
     verdict = _read_verdict(folder)
     if verdict is not None and verdict["obstacle"]:
-        return _ConvertedNetwork(None, name, _KNOWN_OBSTACLE)
+        return _ConvertedNetwork(None, name, verdict["obstacle"], is_known=True)
     encoder.to(pixels.device).eval()
     with use_full_precision(), torch.inference_mode():
         expected = encoder(pixels).numpy()  # (b, dim)
