@@ -69,7 +69,9 @@ def list_runs(place: str | None, as_json: bool) -> None:
         rows.append([one["run"], one["verb"], one["state"], *shown, format_size(one["n_bytes"]), one["started"]])
     print_table(make_table(headers, rows, numbers=[3, 4, 5, 6, 7, 8, 9]))
     if any(seen.state not in ("done", "running") for seen in found):
-        print_notes([f"what failed or is missing: zoo runs why {at.shown} RUN; to go on: zoo runs resume"])
+        print_notes(
+            [f"what failed or is missing: zoo runs why {at.shown} RUN; to go on: zoo runs resume {at.shown} RUN"]
+        )
 
 
 @runs_command.command("why", epilog="\b\nExamples:\n  zoo runs why ./features 3f0c\n  zoo runs why")
