@@ -5,9 +5,10 @@
 Everything that ``zoo evaluate`` measures of features that are there already: 1 % of the labels and 3-shot with five
 seeds each, full, and nearest neighbours. There are 4 training and 2 test images per class and 48 features, as of
 herbaria, products or faces under a small encoder. The two checkouts take turns, each run in a process of its own, whose
-processor seconds (user and system, imports left out) and peak memory are those of the measuring alone. A run of one
-class count takes about four times as long with twice as many classes, for with as
-many images per class a table of logits has images times classes; ``--images`` fixes the number of images instead.
+processor seconds (user and system) are without imports, and whose peak memory is with them. The command's setting of
+OMP_WAIT_POLICY goes with the new side alone, unless ``--as-it-is`` or OMP_NUM_THREADS=1 takes it away. A run of one
+class count takes about four times as long with twice as many classes, for with as many images per class a table of
+logits has images times classes; ``--images`` fixes the number of images instead.
 
 scikit-learn: ``LogisticRegression`` of the features as they are, all training images, at C of 0.1, 1 and 10; no choice
 among them, no seed, no preparation, and no few labels, so that its seconds are of three fits, ours of eleven tuned
