@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -167,7 +168,7 @@ def _prepare(encoder: torch.nn.Module, pixels: torch.Tensor, folder: Path) -> _C
     failures: tuple[type[Exception], ...] = (*ERRORS, *_list_failures())
     obstacle, model, program = "", None, None
     try:
-        model = _convert(encoder, pixels) if verdict is None else openvino.Core().read_model(folder / _MODEL)
+        model = _convert(encoder, pixels) if verdict is None else _get_core().read_model(folder / _MODEL)
         program = _compile(model)
         apart = max(_difference(program, pixels, expected), _difference(program, pixels[:1], expected[:1]))
         if not apart <= TOLERANCE:
@@ -217,11 +218,17 @@ def _list_failures() -> tuple[type[Exception], ...]:
     return tuple(getattr(frontend, f"{kind}Failure") for kind in kinds)
 
 
+@cache
+def _get_core() -> Any:
+    """One for the process: where each network has its own, freeing them ends the process by a segmentation fault."""
+    return _import_openvino().Core()
+
+
 def _compile(model: Any) -> Encode:
     """A function from images float32 (n, 3, px, px) to features float32 (n, dim), with as many threads as PyTorch."""
     properties = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
     properties["INFERENCE_NUM_THREADS"] = torch.get_num_threads()
-    compiled = _import_openvino().Core().compile_model(model, "CPU", properties)
+    compiled = _get_core().compile_model(model, "CPU", properties)
 
     def run(pixels: torch.Tensor) -> torch.Tensor:
         (features,) = compiled(pixels.numpy(), share_inputs=True).values()
