@@ -13,12 +13,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-_EXTRA_WIDE, _FOUR, _EIGHT = (
-    {"width_per_group": 128},
-    {"groups": 32, "width_per_group": 4},
-    {"groups": 32, "width_per_group": 8},
-)
-
 
 def _conv3x3(n_in: int, n_out: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, kernel_size=3, stride=stride, padding=1, groups=groups, bias=False)

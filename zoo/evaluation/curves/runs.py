@@ -355,7 +355,7 @@ class CurveRunner:
 
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
-        wanted, runs = select_distinct_jobs(jobs), self.runs
+        wanted, runs, self._failures = select_distinct_jobs(jobs), self.runs, []
         share = select_share(self._executor, wanted)  # which does not depend on which are done
         runs |= {job.key: run for job in wanted if job.key not in runs and (run := self._find(job)) is not None}
         own = [job for job in share if job.key not in runs]
