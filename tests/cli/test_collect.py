@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.cli_runner import document, run
 from tests.results.test_merging import BASE, FULL, rows_in
-from tests.results.test_merging import home as home
 
 
 def test_merge_counts_what_it_did_and_sets_contradictions_aside(tmp_path: Path, home: Path) -> None:

@@ -73,7 +73,7 @@ Zoo.pages.index = () => {
         one.called = new Set(called.split("\n"));
         one.texts += `\n${called}\n${more}`;
       }
-      filter();
+      if (choices.q) filter(); // a page drawn anew would take the focus from its parts
       suggest();
     };
     document.head.append(script);
