@@ -65,6 +65,15 @@ def test_another_question_is_measured(home: Path) -> None:
     assert other["errors"] != first["errors"]
 
 
+def test_an_answer_of_another_version_of_a_library_is_not_given_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*LINES["metric"])
+    monkeypatch.setattr("zoo.execution.executor._installed", lambda library: "0.1")
+    run(*LINES["metric"])
+    assert len([*home.rglob("answers/*")]) == 2
+
+
 DAMAGES = {
     "cut off": lambda text: text[:300],
     "empty": lambda text: "",

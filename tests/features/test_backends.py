@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -165,6 +166,9 @@ def test_a_damaged_file_of_the_cache_is_made_again(file: str, own_cache: Path) -
 
 
 def test_the_cache_forgets_what_was_converted_longest_ago(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    abandoned = own_cache / ".of-a-process-that-was-ended.tmp"
+    abandoned.mkdir(parents=True)
+    os.utime(abandoned, (0, 0))
     features_of(network(), backend="openvino")
     (first,) = own_cache.iterdir()
     monkeypatch.setattr(backends, "_MOST_BYTES", 5_000_000)  # of one network

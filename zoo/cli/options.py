@@ -106,7 +106,8 @@ def get_given_options() -> dict[str, str]:
             if isinstance(value, tuple | list):  # several options or words, or one that was taken apart
                 parts = (f"{part:g}" if isinstance(part, float) else str(part) for part in value)
                 value = (" " if one.multiple or one.nargs != 1 else ",").join(parts)
-            found[name] = one.opts[-1] if one.is_flag or value is None else f"{one.opts[-1]} {value}"
+            flag = one.secondary_opts[-1] if one.secondary_opts and value is False else one.opts[-1]
+            found[name] = flag if one.is_flag or value is None else f"{flag} {value}"
     return found
 
 

@@ -1,8 +1,9 @@
 """Answers of verbs that measure, as they were given: asked for again, they are read, without PyTorch.
 
 The file of an answer is named by the hash of its question: the verb and its options, the cards, what is known of the
-images, and the stamps of the zoo's own modules, so that no other code's answer is taken for this one's. Its first line
-is the hash of the answer: whatever is damaged, or cannot be read, counts as no answer.
+images, and the versions of the zoo's source, of Python and of the libraries that compute features, so that no other
+code's answer is taken for this one's. Its first line is the hash of the answer: whatever is damaged, or cannot be read,
+counts as no answer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import load_catalogue
 from ..cards.content_cache import read_stamp
+from ..execution.executor import collect_versions
 from ..files import format_path_part, list_content_names, replace_file
 
 if TYPE_CHECKING:
@@ -23,14 +25,13 @@ if TYPE_CHECKING:
     from ..results.rows import Measurement
 
 _FORMAT = "zoo-answer-2"
-_ZOO = Path(__file__).parents[1]
 
 
 class StoredAnswer:
     """The place of the answer to one question."""
 
     def __init__(self, folder: Path, question: Any) -> None:
-        text = json.dumps([_FORMAT, question, _stamp_modules()], sort_keys=True, default=str)
+        text = json.dumps([_FORMAT, question, collect_versions()], sort_keys=True, default=str)
         self._path = folder / "answers" / f"{_hash(text.encode())}.answer"
 
     def find(self) -> dict[str, Any] | None:
@@ -97,7 +98,3 @@ def _hash(text: bytes) -> str:
 
 def _tell_card(name: str) -> Any:
     return [name, asdict(load_catalogue()[name])]
-
-
-def _stamp_modules() -> list[Any]:
-    return [read_stamp(str(path)) for path in sorted(_ZOO.rglob("*.py"))]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,7 @@ LEAST_IMAGES, LEAST_PARAMETERS = 500, 1_000_000
 """Of what is computed by OpenVINO unless asked for: less does not repay the one to three seconds of a conversion."""
 
 _N_COMPARED, _N_TRACED = 4, 2  # images; those of the trace are noise
+_STALE_S = 3_600.0  # after which a conversion whose process was ended is abandoned
 _MOST_BYTES = 2_000_000_000  # of converted networks in the cache
 _MODEL, _WEIGHTS, _VERDICT = "model.xml", "model.bin", "verdict.json"
 
@@ -247,6 +249,9 @@ def _keep(folder: Path, model: Any, obstacle: str) -> None:
             _import_openvino().save_model(model, new / _MODEL, compress_to_fp16=False)
             verdict["digest"] = _digest(new)
         (new / _VERDICT).write_text(json.dumps(verdict))
+    for abandoned in folder.parent.glob(".*.tmp"):
+        if time.time() - abandoned.stat().st_mtime > _STALE_S:
+            shutil.rmtree(abandoned, ignore_errors=True)
     sizes = {one: sum(file.stat().st_size for file in one.glob("model.*")) for one in folder.parent.glob("[!.]*")}
     for one in sorted(sizes, key=lambda one: one.stat().st_mtime):
         if sum(sizes.values()) > _MOST_BYTES and one != folder:
