@@ -23,6 +23,7 @@ from zoo.cards.schema import LAYERS, EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.blocks import compute_block_means, has_tokens
 from zoo.encoders.encoder import apply_backbone, average_patch_tokens, join_block_tokens
+from zoo.encoders.maps import compute_block_maps, find_map_layer
 from zoo.encoders.resnet import BACKBONES as RESNETS
 from zoo.encoders.resnet import build_torchvision_resnet
 from zoo.encoders.timm_models import BACKBONES as OF_TIMM
@@ -285,6 +286,20 @@ def test_the_map_of_a_block_is_what_that_block_gives(name: str) -> None:
     means = backbone.fc_norm(found.mean(dim=(2, 3))) if kind.norm else found.mean(dim=(2, 3))
     assert relative_difference(read(backbone, images, blocks=(block,)), means) < SAME
     assert torch.equal(encoder.maps(images, block - len(blocks_of(encoder))), found)
+
+
+@for_each([name for name, kind in KINDS.items() if kind.block is not None])
+@torch.no_grad()
+def test_maps_of_several_blocks_at_once_are_those_of_each(name: str) -> None:
+    kind, encoder = KINDS[name], small(KINDS[name])
+    images, blocks, last = exact_images(2, kind.px), blocks_of(encoder), find_map_layer(encoder.backbone, None)
+    layers = (last, kind.block, None, blocks[0])
+    for layer, (found, token) in zip(layers, compute_block_maps(encoder.backbone, images, layers), strict=True):
+        assert relative_difference(encoder.maps(images, layer), found) < SAME
+        assert (token is None) or tuple(token.shape) == tuple(found.shape[:2])
+    assert last in (None, blocks[-1])
+    if last is not None:  # what is pooled is the map of a block
+        assert relative_difference(encoder.maps(images), encoder.maps(images, last)) < SAME
 
 
 def blocks_of(encoder: Encoder) -> range:

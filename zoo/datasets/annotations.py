@@ -157,12 +157,12 @@ def _coco_table(file: Path, found: Mapping[str, Any]) -> LabelTable:
             f"{file} has no {error} where COCO's JSON has it; expected images with id and file_name, annotations with "
             "image_id and category_id, and categories with id and name."
         ) from error
-    root = _root_of(file, next(iter(paths.values()), ""))
+    root = find_image_root(file, next(iter(paths.values()), ""))
     rows = [(f"{root}{path}", TAG_SEPARATOR.join(sorted(labels[key]))) for key, path in paths.items()]
     return _table(file, ("file_name", "label"), rows)
 
 
-def _root_of(file: Path, first: str) -> str:
+def find_image_root(file: Path, first: str) -> str:
     """What paths begin with below the folder of a file: that folder, or one around it in which the first image is."""
     above, part = file.parent.parent, find_part(file.stem)
     if (file.parent / first).is_file():

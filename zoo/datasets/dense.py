@@ -1,6 +1,7 @@
-"""Images with maps of depth or normals: of rendered images, and of folders with a map next to each image.
+"""Images with maps of depth, normals or classes: of rendered images, and of folders with a map next to each image.
 
-:func:`align_map` brings a map to the pixels of an encoder's input.
+:func:`align_map` brings a map to the pixels of an encoder's input. Maps of classes, which are masks of semantic
+segmentation, are read in :mod:`zoo.datasets.masks`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ with require_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-CHANNELS = {"depth": 1, "normals": 3}
+CHANNELS = {"depth": 1, "normals": 3, "segmentation": 1}
 """Tasks that have maps, and the numbers at a pixel of each."""
 
 CLASS = "image"
@@ -48,7 +49,17 @@ CLASS = "image"
 GEOMETRY = "shapes-maps-1"
 """Name of the way from a scene to maps; part of the fingerprint, and new whenever a value would change."""
 
-_RENDERED_UNITS = {"depth": "half widths of the image", "normals": "unit vectors"}
+NUMBERS_OF_CLASSES = "numbers of classes"
+"""The unit of maps of segmentation."""
+
+RENDERED_BACKGROUND, RENDERED_BAR = "background", "bar"
+"""Classes of rendered masks that are none of the images."""
+
+_RENDERED_UNITS = {
+    "depth": "half widths of the image",
+    "normals": "unit vectors",
+    "segmentation": NUMBERS_OF_CLASSES,
+}
 
 
 class Maps(LazyItems[tuple[np.ndarray, np.ndarray]]):
@@ -76,12 +87,15 @@ class MapSet:
     maps : Maps
         As many, in the same order, each of the height and width of its image.
     task : str
-        "depth" (1 channel) or "normals" (3: unit vectors).
+        "depth" (1 channel), "normals" (3: unit vectors) or "segmentation" (1: the number of a class, not valid where
+        the mask says none).
     unit : str
         Of the values, in words.
     fingerprint : str
         Hex. Two sets with the same fingerprint have the same images and maps; the function that makes a set says how
         they enter it.
+    classes : tuple of str
+        Names of the classes of segmentation, in the order of their numbers; empty for other tasks.
     """
 
     images: ImageSet
@@ -89,6 +103,7 @@ class MapSet:
     task: str
     unit: str
     fingerprint: str
+    classes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -116,6 +131,7 @@ class MapSet:
             fingerprint=self.fingerprint
             if whole
             else compute_digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            classes=self.classes,
         )
 
 
@@ -140,7 +156,7 @@ def check_task(task: str) -> str:
     'depth'
     """
     if task not in CHANNELS:
-        raise UnknownName("task with maps", task, CHANNELS, hint=f"Expected {' or '.join(CHANNELS)}.")
+        raise UnknownName("task with maps", task, CHANNELS, hint=f"Expected one of {', '.join(CHANNELS)}.")
     return task
 
 
@@ -156,6 +172,10 @@ class RenderedMaps:
 
         def compute() -> np.ndarray:
             exact = compute_geometry(self.renderer.scene(number), self.renderer.size_px)
+            if self.task == "segmentation":  # of 0 the background, 1 the object and 2 the bar in front of it
+                n_classes = self.renderer.n_classes
+                numbers = np.array([0, 1 + number % n_classes, n_classes + 1], np.float32)
+                return np.asarray(numbers[exact.layer][:, :, None])
             return exact.depth[:, :, None] if self.task == "depth" else exact.normals
 
         values = load_cached_array(_computed, (self, number), compute)
@@ -166,11 +186,12 @@ _computed: dict[Hashable, np.ndarray] = {}
 
 
 def add_geometry(data: ImageData, *, task: str) -> DenseData:
-    """Images of :func:`zoo.datasets.shapes` with the depth or the normals at each pixel, all of them valid.
+    """Images of :func:`zoo.datasets.shapes` with the depth, the normals or the class at each pixel, all of them valid.
 
     Depth is the distance from the plane of the camera in half widths of the image; normals have x to the right, y
-    upwards and z towards the camera. The fingerprint of a part is of that of its images, the task and the version of
-    the geometry.
+    upwards and z towards the camera. Classes are "background", those of the images, and "bar", what is in front of some
+    objects; a pixel has the class of what is seen at its centre. The fingerprint of a part is of that of its images,
+    the task and the version of the geometry.
 
     >>> from zoo.datasets import shapes
     >>> values, valid = add_geometry(shapes(train=20, val=20), task="normals").train.maps[3]
@@ -195,6 +216,7 @@ def _rendered_map_set(images: ImageSet, task: str) -> MapSet:
         task=task,
         unit=_RENDERED_UNITS[task],
         fingerprint=compute_digest([GEOMETRY, task, images.fingerprint]),
+        classes=(RENDERED_BACKGROUND, *images.classes, RENDERED_BAR) if task == "segmentation" else (),
     )
 
 

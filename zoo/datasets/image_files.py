@@ -641,11 +641,16 @@ def find_range(kind: str) -> Scale | None:
 def read_image_grid(path: str) -> tuple[int, int, int]:
     """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
     with open_image(path) as opened:
-        stored = read_stored_format(opened)
-        if opened.format == "TIFF" and not isinstance(opened, BandImage):  # its size is given as it will be turned
-            tags = opened.tag_v2  # type: ignore[attr-defined]
-            return int(tags[256]), int(tags[257]), stored.orientation
-        return opened.width, opened.height, stored.orientation
+        return read_opened_grid(opened)
+
+
+def read_opened_grid(opened: ImageFile.ImageFile | BandImage) -> tuple[int, int, int]:
+    """The same of an image that is opened and whose pixels are not read yet."""
+    stored = read_stored_format(opened)
+    if opened.format == "TIFF" and not isinstance(opened, BandImage):  # its size is given as it will be turned
+        tags = opened.tag_v2  # type: ignore[attr-defined]
+        return int(tags[256]), int(tags[257]), stored.orientation
+    return opened.width, opened.height, stored.orientation
 
 
 def is_dicom(path: str) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..errors import DataError
 from ..optional import require_extra
 from .image_files import DisplayOptions, format_reason
-from .images import NO_LABEL, ImageData
+from .images import NO_LABEL, ImageData, ImageSet
 from .labels import add_notes
 from .shards import (
     EncodedImages,
@@ -22,10 +25,12 @@ from .shards import (
     ShardStream,
     build_shard_indexes,
     find_shards,
+    get_encoded_images,
     list_names,
     make_image_data,
+    make_shard_sets,
 )
-from .split_names import N_FIRST, can_name_parts
+from .split_names import MASK_WORDS, N_FIRST, can_name_parts
 from .tables import LABEL_NAMES, find_group_column
 
 with require_extra("models", needed_for="Working with images"):
@@ -69,6 +74,52 @@ def open_parquet_data(
 
     data = make_image_data(parts, indexes, rows, "parquet", show, columns, division)
     return add_notes(data, notes)
+
+
+def open_parquet_columns(
+    text: str, show: DisplayOptions, *, image: str | None, mask: str | None
+) -> list[tuple[ImageSet, EncodedImages, EncodedImages]]:
+    """The images of each part of parquet files, or of all, and what reads the encoded images and masks of their rows.
+
+    The two columns are those that are named, or the only two of encoded images, of which the name of the one of
+    masks has a word for them.
+    """
+    with require_extra("images", needed_for="An image set in parquet files"):
+        import pyarrow.parquet  # noqa: F401
+    parts, notes = find_shards(text, (".parquet",))
+    first = next(iter(parts.values()))[0]
+    with _parquet(first) as file:
+        image, mask = _find_mask_columns(file.schema_arrow, image, mask, first)
+    of_column = {}
+    for column in (image, mask):
+        look = partial(_look_in_parquet, wanted_image=column, wanted_label="")
+        indexes = build_shard_indexes(parts, look, f"parquet {column!r} ''")
+        reader = partial(_ParquetImages, image_column=column)
+        of_column[column] = make_shard_sets(parts, indexes, reader, "parquet", show)
+    return [
+        (
+            replace(images, reading=images.reading.with_notes(notes)),
+            get_encoded_images(images),
+            get_encoded_images(of_column[mask][part]),
+        )
+        for part, images in of_column[image].items()
+    ]
+
+
+def _find_mask_columns(schema: Any, image: str | None, mask: str | None, shard: ImageShard) -> tuple[str, str]:
+    fitting = [field.name for field in schema if _holds_images(field.type)]
+    masks = [name for name in fitting if name != image and (name == mask if mask else _is_of_masks(name))]
+    images = [name for name in fitting if name not in masks and name == (image or name)]
+    if len(images) != 1 or len(masks) != 1:
+        raise DataError(
+            f"{shard.shown} has the columns of encoded images {list_names(fitting) or 'none'}; expected one of images "
+            "and one of masks: say which with --image-column and --label-column."
+        )
+    return images[0], masks[0]
+
+
+def _is_of_masks(name: str) -> bool:
+    return not {*re.split(r"[\W_]+", name.casefold())}.isdisjoint(MASK_WORDS)
 
 
 def _may_say_parts(file: Any, label: str) -> list[str]:
@@ -184,16 +235,18 @@ def _bytes_of(stored: Any, shard: ImageShard) -> tuple[bytes, str]:
         ) from error
 
 
-def _image_column(schema: Any, wanted: str | None, shard: ImageShard) -> str:
+def _holds_images(kind: Any) -> bool:
+    """Whether a type of Arrow is that of encoded images."""
     from pyarrow import types
 
-    def holds_images(kind: Any) -> bool:
-        if types.is_struct(kind):
-            of = {field.name: field.type for field in kind}
-            return "bytes" in of and (holds_images(of["bytes"]) or (types.is_null(of["bytes"]) and "path" in of))
-        return bool(types.is_binary(kind) or types.is_large_binary(kind))
+    if types.is_struct(kind):
+        of = {field.name: field.type for field in kind}
+        return "bytes" in of and (_holds_images(of["bytes"]) or (types.is_null(of["bytes"]) and "path" in of))
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
-    fitting = [field.name for field in schema if holds_images(field.type)]
+
+def _image_column(schema: Any, wanted: str | None, shard: ImageShard) -> str:
+    fitting = [field.name for field in schema if _holds_images(field.type)]
     said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "Image"]
     return _the_column(said or fitting, fitting, wanted, schema, shard, "encoded images, binary or a struct with bytes")
 

@@ -362,6 +362,22 @@ def make_image_data(
     """The image set of shards and what is in them.
 
     A set without parts is split by that of ``columns``, one value per image, that says them, or stratified by class.
+    """
+    sets = make_shard_sets(parts, indexes, reader, kind, show)
+    return build_image_data(
+        split_by_columns(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division
+    )
+
+
+def make_shard_sets(
+    parts: Parts,
+    indexes: dict[str, list[ImageShardIndex]],
+    reader: Callable[..., EncodedImages],
+    kind: str,
+    show: DisplayOptions,
+) -> dict[str, ImageSet]:
+    """The image sets of the parts.
+
     The fingerprint is over names, which begin with those of the shards in their order, labels, classes, the bytes of
     the images, and how images are scaled that have more than 8 bits, and shown that are transparent.
     """
@@ -396,9 +412,7 @@ def make_image_data(
             ),
             contents=contents,
         )
-    return build_image_data(
-        split_by_columns(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division
-    )
+    return sets
 
 
 def _classes(
@@ -491,6 +505,13 @@ class EncodedImages:
                 self.names[number], image_set=self.show.image_set, reason=format_reason(error)
             ) from error
         return convert_opened_image(image, self.names[number], self.show)
+
+
+def get_encoded_images(images: ImageSet) -> EncodedImages:
+    """What reads the images of shards, with their bytes."""
+    assert isinstance(images.images, LazyImages)
+    encoded: EncodedImages = images.images.read.__self__  # type: ignore[attr-defined]
+    return encoded
 
 
 def list_names(names: Iterable[Any]) -> str:

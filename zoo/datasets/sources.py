@@ -251,6 +251,25 @@ def _folder_with_maps(asked: SourceRequest) -> DenseData:
     return open_dense_folder(Path(asked.text), show, task=asked.task, val_share=share, seed=asked.seed)
 
 
+def _folder_with_masks(asked: SourceRequest) -> DenseData:
+    from .masks import open_mask_folder
+
+    return open_mask_folder(Path(asked.text), asked.show(_folder_name(asked.text)), asked)
+
+
+def _file_with_masks(asked: SourceRequest) -> DenseData:
+    from .masks import open_mask_file
+
+    return open_mask_file(Path(asked.text), asked.show(Path(asked.text).stem), asked)
+
+
+def _parquet_with_masks(asked: SourceRequest) -> DenseData:
+    pattern = asked.rest("parquet:PATH, a file, a folder or a pattern")
+    from .masks import open_mask_shards
+
+    return open_mask_shards(pattern, asked.show(_shards_name(pattern)), asked)
+
+
 KINDS: dict[str, SourceKind[ImageData]] = {
     "digits": SourceKind("scikit-learn's handwritten digits", _digits),
     "shapes": SourceKind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
@@ -276,7 +295,16 @@ DENSE_KINDS: dict[str, SourceKind[DenseData]] = {
         "images/ next to depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash", _folder_with_maps
     ),
 }
-"""What :func:`open_dense` takes."""
+"""What :func:`open_dense` takes for depth and normals."""
+
+MASK_KINDS: dict[str, SourceKind[DenseData]] = {
+    "shapes": SourceKind("the same rendered images, with their exact masks", _shapes_with_maps),
+    "FOLDER": SourceKind("images/ next to masks/, as VOC, ADE20K and Cityscapes; or COCO's JSON", _folder_with_masks),
+    "FILE.csv": SourceKind("columns image and mask, maybe split; also .tsv, .jsonl", _file_with_masks),
+    "FILE.json": SourceKind("COCO's instances, of polygons or run lengths", _file_with_masks),
+    "parquet:PATH": SourceKind("parquet files with a column of images and one of masks", _parquet_with_masks),
+}
+"""What it takes for segmentation."""
 
 
 def format_sources_help(kinds: Mapping[str, SourceKind[Any]]) -> str:
@@ -504,17 +532,27 @@ def open_dense(
     scale: Scale | None = None,
     background: str = "white",
     max_pixels: int | None = None,
+    ignore_labels: Sequence[str] = (),
+    image_column: str | None = None,
+    label_column: str | None = None,
+    split_column: str | None = None,
+    image_folder: str | os.PathLike[str] | None = None,
 ) -> DenseData:
     """A training and a validation set of images with a map each.
 
     Parameters
     ----------
     spec : str or path
-        One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
+        One of :data:`DENSE_KINDS`, for segmentation of :data:`MASK_KINDS`. A folder that has the name of another kind
+        is given as "./NAME".
     task : str
-        "depth" or "normals".
+        "depth", "normals" or "segmentation".
     name, val_share, seed, scale, background, max_pixels
         As for :func:`open_images`; maps stay as they are.
+    ignore_labels : sequence of str
+        Of segmentation: stored values, colours or names of classes whose pixels are ignored.
+    image_column, label_column, split_column, image_folder
+        Of segmentation in tables and parquet files: the columns of images and of masks, and as for :func:`open_images`.
 
     Raises
     ------
@@ -531,12 +569,23 @@ def open_dense(
     check_task(task)
     asked: dict[str, Any] = {"name": name, "val_share": val_share, "seed": seed}
     asked |= {"scale": scale, "background": background, "max_pixels": max_pixels}
+    of_masks: dict[str, Any] = {
+        "ignore_labels": tuple(ignore_labels),
+        "image_column": image_column,
+        "label_column": label_column,
+    }
+    of_masks |= {"split_column": split_column, "image_folder": image_folder}
+    kinds = MASK_KINDS if task == "segmentation" else DENSE_KINDS
+    if kinds is MASK_KINDS:
+        asked |= of_masks
+    elif given := [name for name, value in of_masks.items() if value]:
+        raise QueryError(f"{given[0]} is of masks, and the task is {task}; leave it out.")
     text, options = _merge_file_options(os.fspath(spec), get_option_defaults() | asked)
     if idle := [one for one, usual in get_option_defaults().items() if one not in asked and options[one] != usual]:
         raise QueryError(f"{os.fspath(spec)!r} has {idle[0]}, and images with maps of {task} have none; leave it out.")
-    return _kind_of(text, DENSE_KINDS, f"image set with maps of {task}").open(
-        SourceRequest(text=text, task=task, **options)
-    )
+    text = _spelled_out(text) if kinds is MASK_KINDS else text
+    kind = _kind_of(text, kinds, f"image set with maps of {task}")
+    return kind.open(SourceRequest(text=text, task=task, **options))
 
 
 def _kind_of(text: str, kinds: Mapping[str, SourceKind[T]], what: str) -> SourceKind[T]:

@@ -1,4 +1,4 @@
-"""Parts of data sets: which words name the training, the validation and the test images, and columns that do.
+"""Parts of data sets: which words name the training, the validation and the test images, and columns that do; masks.
 
 Names of folders, of shards, of arrays and values of columns are one vocabulary: :func:`parse_part_name`.
 """
@@ -22,6 +22,14 @@ with require_extra("models", needed_for="Working with images"):
 SPLIT_NAMES = ("split", "subset", "partition", "set", "fold", "phase", "usage")  # from the most usual to the least
 TRUTHS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True, "no": False, "yes": True}
 """How columns of 0 and 1 are written, whatever their case."""
+
+MASK_WORDS = frozenset(
+    (
+        *("mask", "masks", "label", "labels", "annotation", "annotations", "annot", "gt", "groundtruth", "seg"),
+        *("segmentation", "segmentations", "segmentationclass", "gtfine", "semantic"),
+    )
+)
+"""Words of folders and columns that hold semantic masks."""
 
 _SPLIT_WORDS = frozenset((*SPLIT_NAMES, "splits", "folds", "kfold"))
 _WORDS = {

@@ -142,20 +142,20 @@ def open_table_data(table: LabelTable, show: DisplayOptions, asked: SourceReques
 def read_table_parts(table: LabelTable, show: DisplayOptions, asked: SourceRequest) -> list[ImageSet]:
     """The training and the test part of a table; or all of its images, if no column says parts."""
     file = table.file
-    at_image, notes = _image_column(table, asked)
+    at_image, notes = find_image_column(table, asked)
     at_group = None if asked.group is None else table.column(asked.group)
     at_label, of_label = _label_column(table, asked, [at_image, at_group])
-    split = _split(table, asked, [at_image, at_label, at_group])
+    split = find_table_split(table, asked, [at_image, at_label, at_group])
     taken = {at_image, at_group, *map(table.column, split.like)}
     if at_label in taken and at_label is not None:
         raise QueryError(f"The column {table.header[at_label]!r} of {file} was named for two things; name another one.")
-    parts = _parts(table, split)
+    parts = group_table_rows(table, split)
     if at_label is None and not (asked.multi_label or asked.label_columns or asked.is_unlabelled):
         table, at_label, of_label = _one_hot(table, taken, np.concatenate(list(parts.values())))
     n_of = {part: len(rows) for part, rows in parts.items()}
     parts, ignored = _without_ignored(table, asked, at_label, parts)
     rows, n_train = np.concatenate(list(parts.values())), len(next(iter(parts.values())))
-    root, paths, of_files = _paths(table, at_image, rows, asked.image_folder)
+    root, paths, of_files = locate_images(table, at_image, rows, asked.image_folder)
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
     target = _target(table, asked, at_label, rows)
     labels, classes, tags, joined = (
@@ -246,7 +246,7 @@ def _delimiter(first: str, file: Path) -> str:
     return max((usual, ",", ";", "\t"), key=lambda sign: counts[sign])
 
 
-def _image_column(table: LabelTable, asked: SourceRequest) -> tuple[int, list[str]]:
+def find_image_column(table: LabelTable, asked: SourceRequest) -> tuple[int, list[str]]:
     """The column of paths, and a note if its name was not sure to be one."""
     at = table.usual(IMAGE_NAMES) if asked.image_column is None else table.column(asked.image_column)
     if at is not None:
@@ -282,7 +282,7 @@ def _label_column(table: LabelTable, asked: SourceRequest, taken: Sequence[int |
     return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
 
 
-def _split(table: LabelTable, asked: SourceRequest, taken: Sequence[int | None]) -> GivenSplit:
+def find_table_split(table: LabelTable, asked: SourceRequest, taken: Sequence[int | None]) -> GivenSplit:
     """What the columns that are not taken say of parts."""
     if asked.is_unlabelled:
         return GivenSplit(columns=(), parts=(), like=(), notes=())
@@ -299,7 +299,7 @@ def _split(table: LabelTable, asked: SourceRequest, taken: Sequence[int | None])
     return found if named is None else replace(found, notes=())
 
 
-def _parts(table: LabelTable, split: GivenSplit) -> Rows:
+def group_table_rows(table: LabelTable, split: GivenSplit) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs; or all."""
     if not split.columns:
         return {"all": np.arange(len(table))}
@@ -340,7 +340,7 @@ def _without_ignored(table: LabelTable, asked: SourceRequest, at: int | None, pa
     return kept, notes
 
 
-def _paths(
+def locate_images(
     table: LabelTable, at: int, rows: NDArray[np.int64], folder: str | os.PathLike[str] | None
 ) -> tuple[Path, list[str], list[str]]:
     """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.

@@ -115,16 +115,19 @@ def _has_channels_last(backbone: Any, output: Tensor) -> bool:
 
 
 def read_block_outputs(
-    backbone: Any, images: Tensor, blocks: Sequence[int], *, read: Callable[[Any, Tensor], Tensor]
+    backbone: Any, images: Tensor, blocks: Sequence[int], *, read: Callable[[Any, Tensor, int], Tensor]
 ) -> list[Tensor]:
-    """What is read from the outputs of blocks, in their order here; what comes after the last is not computed."""
+    """What is read from the outputs of blocks, in their order here; what comes after the last is not computed.
+
+    ``read`` gets the backbone, an output and the number of its block.
+    """
     modules = [module for stage in list_block_modules(backbone) for module in stage]
     numbers = [block % len(modules) for block in blocks]
     found: dict[int, Tensor] = {}
 
     def seen(number: int, output: Tensor) -> None:
         if number in numbers:
-            found[number] = read(backbone, output)
+            found[number] = read(backbone, output, number)
             if len(found) == len(numbers):
                 raise _StopForward
 
@@ -142,12 +145,19 @@ def read_block_outputs(
 
 def compute_block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
     """Means of the maps of blocks, the earliest first."""
-    return torch.cat(read_block_outputs(backbone, images, blocks, read=average_map), dim=-1)
+    means = read_block_outputs(backbone, images, blocks, read=lambda network, output, _: average_map(network, output))
+    return torch.cat(means, dim=-1)
 
 
 def has_tokens(backbone: Any) -> bool:
     """Whether :func:`compute_block_tokens` reads it: a vision transformer of timm, of transformers or of the zoo."""
     return hasattr(backbone, "forward_intermediates") and hasattr(backbone, "fc_norm") and hasattr(backbone, "blocks")
+
+
+def has_class_token(backbone: Any) -> bool:
+    """Whether the first token of a network is of its class; one with registers alone says so as timm's do."""
+    is_there = getattr(backbone, "has_class_token", getattr(backbone, "cls_token", True) is not None)
+    return getattr(backbone, "num_prefix_tokens", 0) > 0 and bool(is_there)
 
 
 def compute_block_tokens(backbone: Any, images: Tensor, blocks: Sequence[int]) -> list[tuple[Tensor, Tensor]]:

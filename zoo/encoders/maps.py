@@ -1,7 +1,8 @@
 """Maps of an encoder: what it gives for every place of an image, of one block or at several depths.
 
-:func:`compute_feature_map` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says. Tokens take their
-places row by row; of a clip, that is a mean over the times that one place has.
+:func:`compute_feature_map` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says, and
+:func:`compute_block_maps` those of several blocks at once. Tokens take their places row by row; of a clip, that is a
+mean over the times that one place has.
 
 A dense decoder starts from maps (:func:`build_stage_reader`), which three kinds of backbones have:
 
@@ -19,7 +20,7 @@ A user's backbone is read like those of timm, if it has their ``feature_info`` a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,7 +28,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torch import Tensor, nn
 
 from ..errors import QueryError
-from .blocks import compute_block_tokens, extract_patch_maps, has_tokens, list_block_modules, read_block_outputs
+from .blocks import (
+    compute_block_tokens,
+    extract_patch_maps,
+    has_class_token,
+    has_tokens,
+    list_block_modules,
+    read_block_outputs,
+)
 from .residual_networks import is_resnet
 
 if TYPE_CHECKING:
@@ -36,24 +44,56 @@ if TYPE_CHECKING:
 
 def compute_feature_map(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
     """The map of a block, (n, channels, rows, columns), or without one of what the network pools; or QueryError."""
-    if layer is None:
-        output = _last(backbone, images)
-        if not isinstance(output, Tensor):
-            _has_none(backbone, f"gives a {type(output).__name__} of several")
-        patches = extract_patch_maps(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
-    else:
-        block = _number(backbone, layer)
-        if has_tokens(backbone):
-            ((tokens, _),) = compute_block_tokens(backbone, images, [block])
-            patches = tokens.transpose(1, 2)
-        else:
-            (patches,) = read_block_outputs(backbone, images, [block], read=partial(_in_rows, block=block))
+    ((found, _),) = compute_block_maps(backbone, images, [layer])
+    return found
+
+
+def compute_block_maps(
+    backbone: Any, images: Tensor, layers: Sequence[int | None]
+) -> list[tuple[Tensor, Tensor | None]]:
+    """The map of each layer, (n, channels, rows, columns), and its class token, (n, channels), if it has one.
+
+    Layers are those of :func:`compute_feature_map`, in any order. Blocks are read in one forward pass; what a network
+    pools is read in another one where that is no block. QueryError as there.
+    """
+    places = partial(_take_places, backbone, images.shape[-2:])
+    found: dict[int | None, tuple[Tensor, Tensor | None]] = {}
+    numbers = {layer: None if layer is None else _number(backbone, layer) for layer in layers}
+    blocks = sorted({number for number in numbers.values() if number is not None})
+    if None in numbers.values():
+        found[None] = _read_pooled(backbone, images, places)
+    if blocks and has_tokens(backbone):
+        for block, (tokens, prefix) in zip(blocks, compute_block_tokens(backbone, images, blocks), strict=True):
+            found[block] = places(tokens.transpose(1, 2)), prefix[:, 0] if has_class_token(backbone) else None
+    elif blocks:
+        for block, rows in zip(blocks, read_block_outputs(backbone, images, blocks, read=_in_rows), strict=True):
+            found[block] = places(rows), None
+    return [found[numbers[layer]] for layer in layers]
+
+
+def find_map_layer(backbone: Any, layer: int | None) -> int | None:
+    """The number of a block from 0; None where what is pooled (``layer=None``) is not the output of a block."""
+    if layer is None and (has_tokens(backbone) or is_resnet(backbone)):
+        layer = -1
+    return None if layer is None else _number(backbone, layer)
+
+
+def _read_pooled(backbone: Any, images: Tensor, places: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor | None]:
+    output = _last(backbone, images)
+    if not isinstance(output, Tensor):
+        _has_none(backbone, f"gives a {type(output).__name__} of several")
+    patches = extract_patch_maps(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
+    return places(patches), output[:, 0] if output.ndim == 3 and has_class_token(backbone) else None
+
+
+def _take_places(backbone: Any, size: Sequence[int], patches: Tensor) -> Tensor:
+    """Patches, (n, channels, places), by their rows and columns; a map is one already."""
     if patches.ndim == 4:
         return patches
     embed = getattr(backbone, "patch_embed", None) or getattr(backbone, "embeds", None)
     times = getattr(embed, "n_tubelets", 1)
     n_places = patches.shape[2] // times if patches.ndim == 3 else 0
-    rows, columns = _grid(backbone, embed, n_places, *images.shape[-2:])
+    rows, columns = _grid(backbone, embed, n_places, *size)
     if rows * columns != n_places or not n_places:
         _has_none(backbone, f"gives {tuple(patches.shape)}, which fill no rows and columns")
     return patches.unflatten(2, (times, rows, columns)).mean(dim=2)  # type: ignore[no-untyped-call, no-any-return]
@@ -71,10 +111,10 @@ def _grid(backbone: Any, embed: Any, n_places: int, height: int, width: int) -> 
     return round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
 
 
-def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
+def _in_rows(backbone: Any, output: Tensor, block: int) -> Tensor:
     if hasattr(backbone, "reroll"):  # Hiera's tokens are in the order of its windows
         output = backbone.reroll(output, block).flatten(1, 2)
-    return extract_patch_maps(backbone, output)
+    return extract_patch_maps(backbone, output).clone()  # a later block may work in its input's place
 
 
 def _last(backbone: Any, images: Tensor) -> Any:

@@ -36,10 +36,11 @@ from .filling import (
     find_present,
     finish,
     load_features_of,
+    pick_columns,
     plan_shards,
     require_one_dim,
 )
-from .origin import Origin
+from .origin import Origin, format_storage
 from .shards import Skipped
 from .store import (
     SHARD_SIZE,
@@ -59,8 +60,8 @@ with require_extra("models", needed_for="Computing features"):
 ROUNDS = 3
 """Times that shards which are lost or damaged are computed."""
 
-_SHARD_BYTES = 1 << 27  # of wide rows, of which one shard is in memory
-_LEAST_ROWS = 64  # images per shard
+SHARD_BYTES = 1 << 27
+"""Most bytes of a shard of wide rows, of which one is in memory, unless one row has more."""
 
 
 def featurise(
@@ -155,8 +156,8 @@ def featurise(
         skip_corrupt=skip_corrupt,
     )
     network = GroupNetwork(encoder=encoder, name=name, precision=precision, channels_last=channels_last)
-    forward = _forward_of(network, preprocess, images, how, shard_size=shard_size, progress=progress)
-    origin = _origin_of(forward, encoder, representation=representation)
+    forward = build_forward(network, preprocess, images, how, shard_size=shard_size, progress=progress)
+    origin = build_origin(forward, encoder, representation=representation)
     choose = partial(choose_backend, n_images=n_planned or len(images), weights_hash=origin.weights_hash)
     if folder is None:
         return _in_memory(*_with_backend(forward, origin, choose, backend))
@@ -164,7 +165,7 @@ def featurise(
     if read_index(place) is None:
         begun = find_unfinished_run(place)
         forward, origin = _with_backend(forward, origin, choose, begun.origin.backend if begun else backend)
-    return _in_places(forward, [FillTarget(place=place, origin=origin, network=name)])[name]
+    return _in_places(forward, [FillTarget(place=place, origin=origin, network=name)])[0]
 
 
 def _with_backend(
@@ -179,10 +180,11 @@ def _with_backend(
 class FeatureColumns:
     """Features that are some columns of wide rows, or all of them."""
 
-    name: str  # id of the encoder with these features
+    name: str  # of these features among the parts: by default the id of the encoder with them
     representation: str  # as in Origin
-    columns: Sequence[int] | None
-    place: Location
+    columns: Sequence[int] | None  # a range is taken without a copy of its numbers
+    place: Location | None  # None: in memory
+    encoder: str = ""  # its id, where that is not the name
 
 
 def featurise_parts(
@@ -193,9 +195,10 @@ def featurise_parts(
     parts: Sequence[FeatureColumns],
     *,
     how: FeaturisingOptions,
+    stored: str = "float32",
     progress: Progress | None = None,
 ) -> dict[str, Features]:
-    """Features of every part by its name, of every image of a set, in its order; all stay on the disk.
+    """Features of every part by its name, of every image of a set, in its order; all on the disk, or all in memory.
 
     The places are those that :func:`featurise` would write for the parts by themselves: what one has finished the other
     does not compute again.
@@ -208,29 +211,49 @@ def featurise_parts(
         The encoder inside it: its weights are those of the features' origin.
     preprocess, images, progress
         As for :func:`featurise`.
-    parts : sequence of Part
-    how : Featurising
+    parts : sequence of FeatureColumns
+    how : FeaturisingOptions
+    stored : {"float32", "float16"}
+        The type of the numbers on the disk.
 
     Raises
     ------
     CorruptImage, DataError, QueryError
         As :func:`featurise`.
     """
-    width = max(column for part in parts for column in part.columns or ()) + 1
-    network = GroupNetwork(encoder=wide, name=parts[0].name, precision=how.precision)
-    forward = _forward_of(network, preprocess, images, how, shard_size=compute_shard_size(width), progress=progress)
-    origin = _origin_of(forward, encoder, representation="")
-    targets = []
-    for part in parts:
-        of_part = replace(origin, encoder=part.name, representation=part.representation)
-        targets.append(FillTarget(place=part.place, origin=of_part, network=network.name, columns=part.columns))
-    return _in_places(forward, targets)
+    width = max((_find_end(part.columns) for part in parts if part.columns), default=0)
+    network = GroupNetwork(encoder=wide, name=parts[0].encoder or parts[0].name, precision=how.precision)
+    forward = build_forward(network, preprocess, images, how, shard_size=compute_shard_size(width), progress=progress)
+    origin = build_origin(forward, encoder, representation="")
+    origins = [replace(origin, encoder=one.encoder or one.name, representation=one.representation) for one in parts]
+    names = [part.name for part in parts]
+    if all(part.place is None for part in parts):
+        whole = _in_memory(forward, origin)
+        x = [whole.x[:] if part.columns is None else pick_columns(whole.x[:], part.columns) for part in parts]
+        given = zip(names, x, origins, strict=True)
+        return {name: replace(whole, x=own, origin=of_part) for name, own, of_part in given}
+    targets = [
+        FillTarget(
+            place=part.place,
+            origin=replace(of_part, precision=format_storage(of_part.precision, stored)),
+            network=network.name,
+            columns=part.columns,
+        )
+        for part, of_part in zip(parts, origins, strict=True)
+        if part.place is not None
+    ]
+    return dict(zip(names, _in_places(forward, targets), strict=True))
+
+
+def _find_end(columns: Sequence[int]) -> int:
+    """One more than the last column."""
+    return 1 + (max(columns[0], columns[-1]) if isinstance(columns, range) else max(columns))
 
 
 def compute_shard_size(width: int) -> int:
     """Images per shard of rows that are so wide."""
     fitting = SHARD_SIZE
-    while fitting > _LEAST_ROWS and 4 * width * fitting > _SHARD_BYTES:
+    while fitting > 1 and 4 * width * fitting > SHARD_BYTES:
         fitting //= 2
     return fitting
 
@@ -243,7 +266,7 @@ def join_features(parts: Mapping[str, Features], names: Sequence[str], *, name: 
     return replace(several[0], x=x, origin=origin, folder=None, where="")
 
 
-def _forward_of(
+def build_forward(
     network: GroupNetwork,
     preprocess: Preprocess,
     images: ImageSet,
@@ -268,7 +291,7 @@ def _forward_of(
     )
 
 
-def _origin_of(forward: ForwardSpec, encoder: torch.nn.Module, *, representation: str) -> Origin:
+def build_origin(forward: ForwardSpec, encoder: torch.nn.Module, *, representation: str) -> Origin:
     """The origin of features, whose weights are those of ``encoder``."""
     (network,), hashed = forward.networks, hash_preprocess(forward.decoding.preprocess)
     known = find_origin_there(network.name, forward.images, hashed, representation=representation)
@@ -291,7 +314,7 @@ def _in_memory(forward: ForwardSpec, origin: Origin) -> Features:
         read.extend(part.positions)
         skipped.extend(part.skipped)
 
-    with _reported(forward, origin, n_done=0):
+    with report_progress(forward, origin, n_done=0):
         compute(forward, range(forward.n_shards), keep)
     if x is None:
         raise build_unreadable_error(images, skipped)
@@ -309,8 +332,8 @@ def _in_memory(forward: ForwardSpec, origin: Origin) -> Features:
     )
 
 
-def _in_places(forward: ForwardSpec, targets: Sequence[FillTarget]) -> dict[str, Features]:
-    """Computes what the places of the targets lack, and loads them, by the encoders of their origins."""
+def _in_places(forward: ForwardSpec, targets: Sequence[FillTarget]) -> list[Features]:
+    """Computes what the places of the targets lack, and loads them, in their order."""
     images = forward.images
     try:
         _complete(forward, targets)
@@ -319,7 +342,7 @@ def _in_places(forward: ForwardSpec, targets: Sequence[FillTarget]) -> dict[str,
             f"The features of {images.name!r} could not be written to {targets[0].place.shown} ({error.reason}); "
             "finished shards stay, make room or make it writable and run the same again to go on from them."
         ) from error
-    return {target.origin.encoder: load_features_of(target.place, images, target.origin) for target in targets}
+    return [load_features_of(target.place, images, target.origin) for target in targets]
 
 
 def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
@@ -336,7 +359,7 @@ def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
 
     left = [target for target in targets if not is_finished(target)]
     if not left:
-        with _reported(forward, targets[0].origin, n_done=len(images)):
+        with report_progress(forward, targets[0].origin, n_done=len(images)):
             return
     for _ in range(ROUNDS):
         there = {}
@@ -346,7 +369,7 @@ def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
         for size, lacking in plan_shards(there, len(images), shard_size=forward.shard_size).items():
             sized = replace(forward, shard_size=size)
             n_lacking = sum(len(sized.span(number)) for number in lacking)
-            with _reported(sized, left[0].origin, n_done=len(images) - n_lacking):
+            with report_progress(sized, left[0].origin, n_done=len(images) - n_lacking):
                 fill(sized, lacking, wrote)
         left = [target for target in left if not is_finished(target)]
         if not left:
@@ -358,7 +381,7 @@ def _complete(forward: ForwardSpec, targets: Sequence[FillTarget]) -> None:
 
 
 @contextmanager
-def _reported(forward: ForwardSpec, origin: Origin, *, n_done: int) -> Iterator[None]:
+def report_progress(forward: ForwardSpec, origin: Origin, *, n_done: int) -> Iterator[None]:
     """Begins and ends the progress of a run; says so if its batches are too large."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)

@@ -145,7 +145,7 @@ def fill(
                 continue
             x = computed.x
             if len(x) and target.columns is not None:
-                x = x[:, list(target.columns)]
+                x = pick_columns(x, target.columns)
             listed = write_shard(
                 target.place,
                 x,
@@ -159,6 +159,13 @@ def fill(
             wrote(target, computed.number, FinishedShard(listed=listed, dim=x.shape[1], skipped=computed.skipped))
 
     compute(forward, sorted(lacking), keep, failed=failed)
+
+
+def pick_columns(x: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+    """Columns of rows, float32 (n, width); those of a range are a view."""
+    if isinstance(columns, range):
+        return x[:, columns.start : columns.stop : columns.step]
+    return x[:, list(columns)]
 
 
 def finish(

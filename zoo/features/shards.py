@@ -252,6 +252,7 @@ def hash_shard_file(place: Location, file: str) -> str:
 
 
 _N_MAPPED = 64  # shards mapped at once, each of which takes a file descriptor
+_MAPPED_BYTES = 1 << 29  # of them together, but for one shard: the system counts what was read of them as memory
 _N_TEXTS = 8  # shards whose names stay in memory
 
 
@@ -276,7 +277,8 @@ class Rows:
         self._shards = tuple(replace(shard, y=None) for shard in shards if shard.n_rows)
         self._ends = np.array(list(accumulate(shard.n_rows for shard in self._shards)), dtype=np.int64)
         self.shape = (int(self._ends[-1]) if self._shards else 0, dim)
-        self._part = lru_cache(_N_MAPPED)(self._map)
+        largest = max((shard.size_bytes for shard in self._shards), default=1)
+        self._part = lru_cache(max(1, min(_N_MAPPED, _MAPPED_BYTES // largest)))(self._map)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rows, (self._shards, self.shape[1])

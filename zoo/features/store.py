@@ -447,13 +447,17 @@ class Features:
     @overload
     def save(self, where: Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> Path: ...
     @overload
-    def save(self, where: str | Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> str | Path: ...
-    def save(self, where: str | Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> str | Path:
+    def save(
+        self, where: str | Path | Location, *, replace: bool = False, shard_size: int = SHARD_SIZE
+    ) -> str | Path | Location: ...
+    def save(
+        self, where: str | Path | Location, *, replace: bool = False, shard_size: int = SHARD_SIZE
+    ) -> str | Path | Location:
         """Writes features to a folder or an address; they are complete at its end or not at all.
 
         Parameters
         ----------
-        where : path or str
+        where : path, str or Location
             A folder, made if it does not exist, or an address such as ``s3://bucket/features``, for these features
             alone. If it holds the same features, nothing is written.
         replace : bool
@@ -463,7 +467,7 @@ class Features:
 
         Returns
         -------
-        path or str
+        path, str or Location
             ``where``: a folder as a path.
 
         Raises
