@@ -1,11 +1,12 @@
 """How time and memory of features grow with the number of images.
 
-    python benchmarks/growth_images.py [--sizes 1000 10000] [--encoder ID] [--side 64]
+    python benchmarks/growth_images.py [--sizes 1000 10000] [--encoder ID] [--side 64] [--maps]
 
 Folders of so many small JPEG files, rendered, in ten classes. For each `zoo features` computes the features ("first":
 decoding, forward passes, shards, index), and is asked again ("again": a look at all files, and the index). Both are
 processes of their own: processor seconds of user and kernel, and the most resident memory. The last column is what a
-thousand images more take, from one size to the next: equal numbers are linear growth.
+thousand images more take, from one size to the next: equal numbers are linear growth. With ``--maps`` they are maps of
+patches, stored as float16, and a third process ("read") goes through all of them, 64 images at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+READ = """import sys; from pathlib import Path; from zoo.features import iterate_maps, load_features
+for folder in Path(sys.argv[1]).glob("*/features/*"):
+    for maps, _ in iterate_maps(load_features(folder)):
+        maps.sum()"""
 START = "import sys; sys.argv[0] = 'zoo'; from zoo.cli import main; main()"
 
 
@@ -34,18 +39,18 @@ def render(folder: Path, n: int, side: int) -> None:
         image.save(place / f"{number:06}.jpg", quality=90)
 
 
-def spent(arguments: list[str], home: Path) -> tuple[float, float]:
-    """Processor seconds and peak MB of a command."""
+def spent(arguments: list[str], home: Path, *, code: str = START) -> tuple[float, float]:
+    """Processor seconds and peak MB of a command, or of other code."""
     root = Path(__file__).resolve().parent.parent
     environment = os.environ | {"ZOO_HOME": str(home / "home"), "ZOO_CACHE": str(home / "cache"), "ZOO_OFFLINE": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-c", START, *arguments],
+        [sys.executable, "-c", code, *arguments],
         env=environment | {"PYTHONPATH": str(root)},
         stdout=subprocess.DEVNULL,
     )
     _, status, used = os.wait4(process.pid, 0)
-    if code := os.waitstatus_to_exitcode(status):
-        sys.exit(f"zoo {' '.join(arguments)} ended with {code}")
+    if ended := os.waitstatus_to_exitcode(status):
+        sys.exit(f"zoo {' '.join(arguments)} ended with {ended}")
     return used.ru_utime + used.ru_stime, used.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
 
 
@@ -55,15 +60,20 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--encoder", default="pocket_simclr_rn_shapes")
     parser.add_argument("--side", type=int, default=64, help="of the images, in px")
+    parser.add_argument("--maps", action="store_true")
     options = parser.parse_args()
+    of_maps = ["--maps", "--store", "float16"] if options.maps else []
     before: dict[str, tuple[int, float, float]] = {}
     print(f"{'images':>8} {'':6}{'cpu s':>8}{'peak MB':>9}{'s per 1,000 more':>18}{'MB per 1,000 more':>19}")
     for n in options.sizes:
         with tempfile.TemporaryDirectory() as private:
             render(Path(private) / "images", n, options.side)
-            command = ["features", options.encoder, str(Path(private) / "images"), "--to", str(Path(private) / "to")]
-            for when in ("first", "again"):
-                seconds, megabytes = spent(command, Path(private))
+            to = str(Path(private) / "to")
+            command = ["features", options.encoder, str(Path(private) / "images"), "--to", to, *of_maps]
+            for when in ("first", "again", *["read"] * options.maps):
+                is_read = when == "read"
+                arguments = [to] if is_read else command
+                seconds, megabytes = spent(arguments, Path(private), code=READ if is_read else START)
                 more = ""
                 if when in before:
                     m, s, mb = before[when]

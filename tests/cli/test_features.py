@@ -18,7 +18,7 @@ from PIL import Image
 import zoo
 from tests.children import ForkedCommand
 from tests.cli_runner import document, run
-from zoo.features import extract_features, load_features
+from zoo.features import extract_features, load_features, parse_map_grid
 
 ENCODER = "pocket_init_rn"
 NAMES = (
@@ -240,3 +240,37 @@ def test_a_stopped_command_leaves_no_file_and_goes_on_from_what_is_finished(tmp_
     assert code == 130 and "go on" in said and not out.exists() and 0 < len(finished) < 8
     assert document(*arguments)["features"][0]["n_images"] == 8_000
     assert {path: path.stat().st_ino for path in finished} == finished and np.load(out).shape == (8_000, 48)
+
+
+def test_maps_of_several_layers_are_read_back_with_their_grids(tmp_path: Path) -> None:
+    few = "shapes:classes=2,train=12,val=4,size_px=32"
+    how = ("--maps", "--layers", "0,-1", "--px", "40", "--store", "float16", "--class-token", "--to", tmp_path)
+    found = document("features", "pocket_dino_vit_shapes", few, *map(str, how), "--device", "cpu")["maps"]
+    assert [(one["map"], one["part"], one["n_images"], one["n_places"]) for one in found] == [
+        (f"cls+map:{block} 10x10x40", part, n, 101) for block in (0, 2) for part, n in (("train", 12), ("val", 4))
+    ]
+    for one in found:
+        features = load_features(one["folder"])
+        assert features.dim == 101 * 40 and parse_map_grid(features.origin.representation).channels == 40
+        assert 2 * features.dim * len(features) < one["bytes"] < 2 * features.dim * len(features) + 4_000
+
+
+def test_maps_say_what_their_components_keep_and_how_to_read_them(tmp_path: Path) -> None:
+    few = "shapes:classes=2,train=12,val=4,size_px=32"
+    shown = run("features", "pocket_dino_vit_shapes", few, "--maps", "--components", "5", "--to", str(tmp_path))
+    assert re.search(r"map:2 8x8x5 of 40 \([0-9.]+ % of variance", shown.stdout)
+    assert "zoo.features.iterate_maps" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--px", "48"), "--px 48 has no effect: features are of whole images"),
+        (("--maps", "--on", "local:2"), "--on local:2 has no effect: maps are computed by this process"),
+        (("--maps", "--layers", "9"), "from 0 to 2"),
+        (("--maps", "--px", "42"), "multiple of 4"),
+    ],
+)
+def test_what_maps_cannot_be_is_refused(options: tuple[str, ...], sentence: str) -> None:
+    refused = run("features", "pocket_dino_vit_shapes", "shapes:classes=2,train=12,val=4,size_px=32", *options, code=2)
+    assert sentence in refused.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,20 +33,29 @@ from .measure_options import (
     require_images_exist,
     split_words,
 )
-from .options import add_options, complete_encoder_names, get_given_options
+from .options import (
+    GroupedOption,
+    add_options,
+    complete_encoder_names,
+    get_given_options,
+    parse_number_ranges,
+    reject_unused_options,
+)
 from .output import add_json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..features.exporting import ExportResult
+    from ..features.maps import MapGrid
     from ..features.running import RunReport
-    from ..features.store import FeatureIndex
+    from ..features.store import FeatureIndex, Features
 
 _EXAMPLES = """\b
 Examples:
   zoo features dino_vitS16 ./photos --npy photos.npy           # any images, with classes or without
   zoo features dino_vitS16 one.jpg two.jpg --parquet both.parquet
   zoo features dino_vitS16@cls+avg /data/imagenet --dataset imagenet-1k --to features --workers 8
+  zoo features dino_vitS16 ./birds --maps --layers 9,11 --px 448 --components 64 --store float16
   zoo features dino_vitS16 mae_vitB16 ./birds --to s3://bucket/features --on local:4
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
@@ -59,6 +70,28 @@ _OUT_OPTIONS = [
     )
     for kind, how in _HOW.items()
 ]
+
+_map_option = partial(click.option, cls=GroupedOption, group="Maps", is_common=True)
+_MAP_OPTIONS = [
+    _map_option("--maps", "is_map", is_flag=True, help="Features of every patch in place of one vector per image."),
+    _map_option(
+        "--layers",
+        metavar="N,...",
+        callback=parse_number_ranges,
+        help="Blocks of the maps, from 0 or, as -1, from the end; one pass for all.  [default: what is pooled]",
+    ),
+    _map_option("--px", type=click.IntRange(1), help="Side of the images of maps.  [default: the card's]"),
+    _map_option(
+        "--components",
+        "n_components",
+        metavar="K",
+        type=click.IntRange(1),
+        help="Maps on K principal components of the training patches; the share of their variance is said.",
+    ),
+    _map_option("--class-token", is_flag=True, help="Maps with the class token, before the patches."),
+]
+_OF_MAPS = ("layers", "px", "n_components", "class_token")
+_NOT_OF_MAPS = ("on", "part", "parquet", "npy", "backend")
 
 VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays, for others.")}
 
@@ -77,6 +110,7 @@ VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays
 )
 @add_engine_options
 @(lambda command: add_options(command, _OUT_OPTIONS))
+@(lambda command: add_options(command, _MAP_OPTIONS))
 @add_json_option
 def features_command(names: tuple[str, ...], images: str, parts: str, as_json: bool, **options: Any) -> None:
     """Compute features of images, once.
@@ -84,12 +118,19 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
     IMAGES are image files; folders, of which all images at any depth are taken where they show no classes; or one image
     set, with labels or without. The features of an encoder are written shard by shard; the same command goes on where
     it stopped, and does nothing if all is there. `zoo probe` and `zoo decompose` take the folders. --parquet and --npy
-    also write them for others, with the names of the images: of a set without parts in its order, and not split.
+    also write them for others, with the names of the images: of a set without parts in its order, and not split. With
+    --maps they are those of every patch, which this process computes for one layer or several.
     """
     from ..evaluation.evaluating import PARTS
 
     names, given = split_words((*names, images))
     ids = list(dict.fromkeys(load_catalogue().id_of(name) for name in names))
+    is_map, of_maps = options.pop("is_map"), {name: options.pop(name) for name in _OF_MAPS}
+    if not is_map:
+        reject_unused_options(_OF_MAPS, "features are of whole images", remedy=", or add --maps")
+    else:
+        because = "maps are computed by this process with PyTorch, and stored as features"
+        reject_unused_options(_NOT_OF_MAPS, because)
     outs = {kind: out for kind in ("parquet", "npy") if (out := options.pop(kind)) is not None}
     for kind, out in outs.items():
         from ..features.exporting import require_target
@@ -101,6 +142,9 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
     )
     options["skip_corrupt"] |= not (is_asked or data.train.classes)
     wanted = ("all",) if data.is_whole else PARTS if parts == "both" else (parts,)
+    if is_map:
+        _show_maps(ids, data, wanted, engine, options, of_maps, as_json=as_json)
+        return
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
     found, report = done(ids, data, wanted, engine, given, options)
     is_complete = all(index is not None for *_, index in found)
@@ -147,6 +191,79 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
             f"{len(report.failed)} of {len(ids)} encoders could not be finished; the first, {first.encoder!r} "
             f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
         )
+
+
+def _show_maps(
+    ids: list[str],
+    data: ImageData,
+    parts: tuple[str, ...],
+    engine: EngineOptions,
+    options: dict[str, Any],
+    of_maps: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Computes maps of encoders, one after the other, and says where they are and how they are read."""
+    from ..features.maps import featurise_maps, parse_map_grid
+    from ..progress import ProgressBar
+
+    how = build_featurising(options)
+    asked = of_maps | {"layers": of_maps["layers"] or (None,)}
+    found: list[tuple[str, str, Features, MapGrid, int]] = []
+    for name in ids:
+        maps = featurise_maps(
+            name,
+            data,
+            root=engine.where,
+            how=how,
+            stored=engine.stored,
+            parts=parts,
+            progress=lambda part: ProgressBar("images"),
+            **asked,
+        )
+        for representation, of_parts in maps.items():
+            grid = parse_map_grid(representation)
+            found += [(name, part, one, grid, _count_bytes(one)) for part, one in of_parts.items()]
+    of_images, notes = describe_images(data, has_intervals=False)
+    if as_json:
+        records = [
+            {
+                "encoder": name,
+                "part": part,
+                "folder": one.where,
+                "n_images": len(one),
+                "map": one.origin.representation,
+                **asdict(grid),
+                "n_places": grid.n_places,
+                "stored": engine.stored,
+                "bytes": n_bytes,
+                "skipped": [skipped.image for skipped in one.skipped],
+            }
+            for name, part, one, grid, n_bytes in found
+        ]
+        print_json({"dataset": data.name, "maps": records} | of_images)
+        return
+    rows = [
+        [*[name] * (len(ids) > 1), part, f"{len(one):,}", one.origin.representation, f"{n_bytes / 1e6:,.1f}", one.where]
+        for name, part, one, grid, n_bytes in found
+    ]
+    headers = [*["encoder"] * (len(ids) > 1), "part", "images", "map", "MB", "folder"]
+    print_table(make_table(headers, rows, numbers=[len(headers) - 4, len(headers) - 2]))
+    skipped = list(dict.fromkeys(one.image for _, _, features, _, _ in found for one in features.skipped))
+    reading = (
+        "read them with zoo.features.load_features(FOLDER): x has a row per image, and "
+        "zoo.features.iterate_maps(features) gives them by image, place and channel"
+    )
+    print_notes([reading, *list_skipped_notes(skipped, n_named=10), *notes])
+
+
+def _count_bytes(features: Features) -> int:
+    """What complete features take where they are."""
+    from ..features.store import read_index
+    from ..storage import resolve_place
+
+    index = read_index(resolve_place(features.where))
+    return 0 if index is None else sum(shard.size_bytes for shard in index.shards)
 
 
 Found: TypeAlias = tuple[str, str, str, "FeatureIndex | None"]

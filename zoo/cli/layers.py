@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.answers import AnswerColumn, AnswerTable, format_interval
-from ..errors import QueryError, format_count
+from ..errors import format_count
 from .measure_options import (
     BACKEND_OPTION,
     IMAGES_HELP,
@@ -21,7 +20,13 @@ from .measure_options import (
     open_labelled_images,
     require_images_exist,
 )
-from .options import FoldedCommand, complete_encoder_names, make_seed_option, reject_unused_options
+from .options import (
+    FoldedCommand,
+    complete_encoder_names,
+    make_seed_option,
+    parse_number_ranges,
+    reject_unused_options,
+)
 from .output import (
     add_json_option,
     count_cells,
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
 
 _SHADES = " ░▒▓█"
 _N_LISTED = 5
-_RANGE = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")
 
 _EXAMPLES = """\b
 Examples:
@@ -49,23 +53,6 @@ Examples:
 """
 
 
-def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
-    """Whole numbers by comma, and ranges of them as 3..7."""
-    if text is None:
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        ends = [int(end) for end in match.groups() if end is not None] if match else []
-        if not ends or ends[0] > ends[-1] or ends[-1] - ends[0] > 1000:
-            raise QueryError(
-                f"Got {parameter.opts[-1]} {text!r}, expected whole numbers by comma, and ranges as 3..7 with the "
-                "lower end first."
-            )
-        found += range(ends[0], ends[-1] + 1)
-    return tuple(dict.fromkeys(found))
-
-
 @click.command("layers", cls=FoldedCommand, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("name", metavar="ENC", shell_complete=complete_encoder_names)
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
@@ -73,10 +60,15 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 @click.option(
     "--resolutions",
     metavar="PX,...",
-    callback=_numbers,
+    callback=parse_number_ranges,
     help="Sides of the images in addition to the card's.  [default: 0.75 and 1.5 times the card's]",
 )
-@click.option("--blocks", metavar="N,...", callback=_numbers, help="Blocks from 0, ranges as 3..7.  [default: all]")
+@click.option(
+    "--blocks",
+    metavar="N,...",
+    callback=parse_number_ranges,
+    help="Blocks from 0, ranges as 3..7.  [default: all]",
+)
 @click.option(
     "--n-images",
     "n_train",

@@ -24,6 +24,26 @@ def add_options(command: Callable[..., Any], options: Sequence[Option]) -> Calla
     return command
 
 
+_RANGE = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")
+
+
+def parse_number_ranges(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Whole numbers by comma, and ranges of them as 3..7."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        ends = [int(end) for end in match.groups() if end is not None] if match else []
+        if not ends or ends[0] > ends[-1] or ends[-1] - ends[0] > 1000:
+            raise QueryError(
+                f"Got {parameter.opts[-1]} {text!r}, expected whole numbers by comma, and ranges as 3..7 with the "
+                "lower end first."
+            )
+        found += range(ends[0], ends[-1] + 1)
+    return tuple(dict.fromkeys(found))
+
+
 # --- help ------------------------------------------------------------------------------------------------------------
 
 MOST_SHOWN = 30

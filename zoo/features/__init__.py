@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .exporting import export_features as export_features
     from .exporting import extract_features as extract_features
     from .featurising import featurise as featurise
+    from .maps import MapGrid as MapGrid
+    from .maps import featurise_maps as featurise_maps
+    from .maps import iterate_maps as iterate_maps
+    from .maps import parse_map_grid as parse_map_grid
     from .origin import Origin as Origin
     from .origin import get_code_version as get_code_version
     from .origin import require_comparable as require_comparable
@@ -31,6 +35,7 @@ else:
             ".evaluation.retrieval": ["nearest"],  # on first use: this package needs nothing of what uses it
             "featurising": ["featurise"],
             "exporting": ["export_features", "extract_features"],
+            "maps": ["MapGrid", "featurise_maps", "iterate_maps", "parse_map_grid"],
             "origin": ["Origin", "get_code_version", "require_comparable"],
             "shards": ["Rows", "Skipped"],
             "store": ["Features", "load_features", "verify"],

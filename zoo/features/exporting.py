@@ -32,7 +32,7 @@ from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..storage import resolve_place
 from .featurising import featurise
-from .origin import build_origin_document, describe_origin_differences
+from .origin import Origin, build_origin_document, describe_origin_differences
 from .store import FeatureIndex, Features, load_features, read_index
 from .work_items import FeaturisingOptions
 
@@ -178,15 +178,21 @@ def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequenc
 
 def _file_name(features: Features) -> str:
     origin = features.origin
-    parts = (origin.encoder, origin.dataset, origin.split, origin.images_hash[:12])
+    encoder = f"{origin.encoder}@{origin.representation}" if _is_named_apart(origin) else origin.encoder
+    parts = (encoder, origin.dataset, origin.split, origin.images_hash[:12])
     plain = "-".join("".join(one if one.isalnum() or one in "_.+" else "_" for one in part) for part in parts)
     return plain + ("" if origin.precision == "float32" else f"-{origin.precision.replace(' ', '_')}")
+
+
+def _is_named_apart(origin: Origin) -> bool:
+    """Whether the id of the encoder does not say which features these are, as of maps."""
+    return origin.representation not in ("card", origin.encoder.partition("@")[2])
 
 
 def _about(parts: Sequence[Part]) -> dict[str, Any]:
     """What the metadata say."""
     first = parts[0][0]
-    card = load_catalogue().get(first.origin.encoder)
+    card = None if _is_named_apart(first.origin) else load_catalogue().get(first.origin.encoder)
     origins = [features.origin for features, _ in parts]
     several = {name: ", ".join(getattr(one, name) for one in origins) for name in ("split", "images_hash")}
     return {
