@@ -50,9 +50,7 @@ def error_against_size() -> Figure:
     drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= FARTHEST}
     reported = select_preferred_accuracies()
     probed = {
-        name
-        for name, one in drawn.items()
-        if one.basis == "measured here" or "reported-linear" in reported.get(name, {})
+        name for name, one in drawn.items() if one.basis == "the study" or "reported-linear" in reported.get(name, {})
     }
     front = _front({name: one for name, one in drawn.items() if one.is_ranked}, cards)
     figure, axes = _sheet(9.0, 4.7)

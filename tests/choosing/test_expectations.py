@@ -61,7 +61,7 @@ def test_what_was_measured_in_this_setting_is_expected(all_labels: dict[str, Exp
     }
     assert len(measured) > 150
     assert {name: all_labels[name].error for name in measured} == pytest.approx(measured)
-    assert {all_labels[name].basis for name in measured} == {"measured here"}
+    assert {all_labels[name].basis for name in measured} == {"the study"}
 
 
 def test_between_settings_it_is_what_the_ranking_by_measured_errors_predicts() -> None:
@@ -84,10 +84,10 @@ def test_every_trained_encoder_has_an_expectation_and_no_untrained_one(images: I
 def test_what_is_known_of_an_encoder_makes_it_more_certain(all_labels: dict[str, ExpectedError]) -> None:
     mean = {
         basis: math.fsum(some) / len(some)
-        for basis in ("measured here", "probe of others", "other numbers", "kin")
+        for basis in ("the study", "reported probe", "other numbers", "kin")
         for some in [[one.sd for one in all_labels.values() if one.basis == basis]]
     }
-    assert mean["measured here"] < mean["probe of others"] < mean["other numbers"] < mean["kin"]
+    assert mean["the study"] < mean["reported probe"] < mean["other numbers"] < mean["kin"]
 
 
 def test_training_with_imagenets_labels_makes_other_images_less_certain() -> None:
@@ -193,3 +193,13 @@ def test_who_is_untold_has_no_rank_with_few_labels_nor_where_nobody_else_is_aske
 def test_the_best_measured_error_is_that_with_as_many_labels_or_the_next_more() -> None:
     few, many = find_best_measured(1_000), find_best_measured(1_281_167)
     assert few[1] == 3_000 and many[1] == 1_281_167 and few[0] > many[0]
+
+
+def test_a_number_says_whether_it_was_measured_with_so_many_labels() -> None:
+    cards = {"dino_vitS16": load_catalogue()["dino_vitS16"], "dinov2_vitS14": load_catalogue()["dinov2_vitS14"]}
+    found = {n: estimate_errors(cards, n, 1_000, images=ON_IMAGENET) for n in (1_281_167, 7_000, 1_000)}
+    said = {n: (one["dino_vitS16"].rests_on, one["dinov2_vitS14"].how) for n, one in found.items()}
+    assert said[1_281_167] == ("the study", "expected")
+    assert said[7_000][0] == "the study, interpolated" and said[1_000][0] == "the study, extrapolated"
+    elsewhere = estimate_errors(cards, 16_000, 1_000)["dino_vitS16"]
+    assert elsewhere.rests_on == "the study" and elsewhere.how == "expected"  # nobody measured it on those images

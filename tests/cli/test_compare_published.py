@@ -114,7 +114,7 @@ def test_an_error_of_mine_by_another_protocol_is_said_to_be_that_where_errors_ar
     mine = add_own_encoder(tmp_path, monkeypatch)
     cards = {name: load_catalogue()[name] for name in (mine, "dino_rn50")}
     found = estimate_errors(cards, 1_281_167, 1_000, images=ON_IMAGENET)
-    assert {name: one.basis for name, one in found.items()} == {mine: "another protocol", "dino_rn50": "measured here"}
+    assert {name: one.basis for name, one in found.items()} == {mine: "another protocol", "dino_rn50": "the study"}
     assert found[mine].error == pytest.approx(24.5) and found["dino_rn50"] == before["dino_rn50"]
     apart = estimate_protocol_spread()
     assert 2 < apart < found[mine].spread and found["dino_rn50"].spread < 0.5  # percentage points
@@ -122,4 +122,4 @@ def test_an_error_of_mine_by_another_protocol_is_said_to_be_that_where_errors_ar
     ranked = document("recommend", "--labels", "1281167", "--like", "imagenet-1k", "--where", "train_test == 24.5")
     assert {one["encoder"]: one["rests_on"] for one in ranked["encoders"]}[mine] == "another protocol"
     _, first_page = compute_site_errors(gather(only=[mine, "dino_rn50"], with_mine=True))
-    assert [first_page[name].basis for name in (mine, "dino_rn50")] == ["another protocol", "measured here"]
+    assert [first_page[name].basis for name in (mine, "dino_rn50")] == ["another protocol", "the study"]

@@ -213,9 +213,9 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
 
 def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
     text = run("show", "dinov2_vitB14").stdout
-    assert "expected, 100%" in text and "from a linear probe of others" in " ".join(text.split())
+    assert "expected, 100%" in text and "from a reported linear probe" in " ".join(text.split())
     found = document("show", "dinov2_vitB14")["expected"]
-    assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "probe of others"
+    assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "reported probe"
     assert document("show", "dino_vitS16")["expected"] is None
     assert document("show", "pocket_simclr_rn_shapes")["expected"] is None
 
@@ -252,7 +252,7 @@ def test_lineage_and_where_origins_disagree_are_shown_and_in_json() -> None:
     assert "trained further as bioclip_vitB16, clip_vitB16_384_ft12k_ft1k, " in text
     shown = document("show", "clip_vitB16")
     assert {"Teacher of", "Trained further as"} == {*shown["lineage"]}
-    assert "79.9 (measured here)" in shown["disagreements"]["linear, imagenet-1k"]
+    assert "79.9 (measured by the study)" in shown["disagreements"]["linear, imagenet-1k"]
     lines = on_terminal(80, "show", "clip_vitB16", NO_COLOR="1").splitlines()
     start = lines.index("Where origins disagree (percent)")
     told = lines[start : lines.index("", start)]

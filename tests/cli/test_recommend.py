@@ -20,12 +20,14 @@ from zoo.cards.costs import estimate_memory, find_cost
 from zoo.cards.licences import PERMISSIVE
 from zoo.choosing import ranking
 from zoo.choosing.constraints import Constraints
+from zoo.choosing.ranking import BEYOND
 from zoo.cli.constraint_options import format_constraint_options
 from zoo.cli.options import parse_count
 from zoo.cli.recommend import recommend_command
 from zoo.errors import QueryError
 from zoo.files import get_content_folder
 from zoo.results.derived import summaries
+from zoo.results.facts import format_points
 from zoo.results.reported_values import FILE
 from zoo.results.values import SETTINGS
 
@@ -293,7 +295,7 @@ def test_reported_numbers_rank_only_if_they_are_asked_for(reports: None) -> None
 
 def test_a_ranking_by_reported_numbers_says_what_they_are_worth(reports: None) -> None:
     result = run("recommend", "--by", "reported-linear", "--labels", "5000", "--top", "3")
-    assert "not measured here" in result.stdout.splitlines()[0] and "99.10*" in result.stdout
+    assert "not by the study" in result.stdout.splitlines()[0] and "99.10*" in result.stdout
     assert "nine in ten reported accuracies differ" in result.stderr
     assert "is not known" in run("recommend", "--by", "reported-attentive").stderr
     small = document("recommend", "--by", "reported-linear", "--max-parameters", "30M", *ALL)["encoders"]
@@ -306,7 +308,7 @@ def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> No
     assert errors == sorted(errors) and len(errors) == found["n_candidates"] > 300
     assert [one["rank"] for one in found["encoders"]] == [*range(1, len(errors) + 1)]
     bases = {one["rests_on"] for one in found["encoders"]}
-    assert bases == {"measured here", "probe of others", "other numbers", "kin"}
+    assert bases == {"the study", "reported probe", "other numbers", "kin"}
     assert all(one["interval"][0] < one["error"] < one["interval"][1] for one in found["encoders"])
     assert all(one["commercial_use"] == "yes" and one["memory_bytes"] <= 8e9 for one in found["encoders"])
     assert any(one["reason"].startswith("trained on ImageNet labels") for one in found["left_out"])
@@ -321,7 +323,7 @@ def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> No
 def test_what_was_measured_here_keeps_its_error_among_all() -> None:
     measured = {one["encoder"]: one for one in document(*MEASURED, "20k", *ALL)["encoders"]}
     everyone = document("recommend", "--labels", "20k", "--top", "1500")["encoders"]
-    here = {one["encoder"]: one["error"] for one in everyone if one["rests_on"] == "measured here"}
+    here = {one["encoder"]: one["error"] for one in everyone if one["rests_on"] == "the study"}
     assert len(here) > 150
     assert all(here[name] == pytest.approx(measured[name]["error"]) for name in here if name in measured)
 
@@ -359,3 +361,12 @@ def test_images_that_nobody_measured_are_refused_in_one_sentence(options: str, s
 def test_limits_that_nobody_passes_name_the_nearest() -> None:
     result = run("recommend", "--labels", "20k", "--max-parameters", "100k", code=1)
     assert "the nearest: " in result.stderr
+
+
+def test_errors_below_all_measured_ones_are_marked_where_they_stand() -> None:
+    lowest = min(one.errors["100%"] for one in summaries(exclude_wrong=True).values())
+    result = run("recommend", "--labels", "1281167")
+    lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+    first = next(line.split() for line in lines if line.strip().startswith("1"))
+    assert first[3] == BEYOND and float(first[2]) < lowest
+    assert any(line.startswith(BEYOND) and format_points(lowest) in line for line in lines)

@@ -119,7 +119,7 @@ def test_where_origins_disagree_all_numbers_stand_with_who_has_them_and_why() ->
         )
 
     clip = told("clip_vitB16")["linear, imagenet-1k"]
-    assert clip.startswith("80.2 (card), 79.9 (measured here), ")
+    assert clip.startswith("80.2 (card), 79.9 (measured by the study), ")
     assert clip.endswith("77.9 (Efficient probing: projected to the space of texts)")
     pe = told("pe_core_vitL14_336")["k-NN, imagenet-1k"]
     assert pe.startswith("82.7 (Efficient probing: ") and "49.1 (Efficient probing: mean of the patch tokens" in pe

@@ -68,8 +68,8 @@ def test_errors_intervals_and_ties_are_those_of_python(open_page: OpenPage) -> N
             first = found[rows[0][1]]
             assert rows[0][0] == "1="
             for row, one in zip(rows, expected.values(), strict=True):
-                assert float(row[2]) == pytest.approx(one.error, abs=0.06) and row[4] == one.basis
-                if images.dataset != IMAGENET or one.basis != "measured here":  # the user's measurements widen those
+                assert float(row[2]) == pytest.approx(one.error, abs=0.06) and row[4] == one.rests_on
+                if images.dataset != IMAGENET or one.basis != "the study":  # the user's measurements widen those
                     assert [float(end) for end in row[3].split("-")] == pytest.approx(one.interval, abs=0.06)
                 better = 0.5 * math.erfc((one.odds - first.odds) / (one.sd_from(first) * math.sqrt(2)))
                 if one is not first and abs(better - TIE) > 0.01:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,8 @@ from tests.site.site_under_test import MINE
 from zoo.cards.catalogue import load_catalogue
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
+from zoo.site.drawing import FILLS
+from zoo.site.expected import FILL_OF
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -140,15 +143,10 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
 def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: OpenPage) -> None:
     page = open_page(width=1300)
     rows = page.evaluate("Zoo.encoders().filter(one => one.drawn && one.kind !== 'none' && one.expected <= 60)")
-    fills = {"measured here": 0, "other linear probe": 0, "expected": 0}
-    for one in rows:
-        words = {"measured here": "measured here"}
-        words |= dict.fromkeys(("probe of others", "another protocol"), "other linear probe")
-        fills[words.get(one["basis"], "expected")] += 1
-    assert page.locator("#plot .fills li").all_inner_texts() == [f"{words} ({n})" for words, n in fills.items()]
-    drawn = {"f": "measured here", "half": "other linear probe", "hollow": "expected"}
-    for kind, words in drawn.items():
-        assert page.locator(f"#plot .marks > [class^={kind}]").count() == fills[words]
+    assert page.locator("#plot .fills li").all_inner_texts() == [*FILLS.values()]
+    counts = Counter(FILL_OF[one["basis"]] for one in rows)
+    for kind, fill in {"f": "full", "half": "half", "hollow": "open"}.items():
+        assert page.locator(f"#plot .marks > [class^={kind}]").count() == counts[fill]
     best = page.locator("#front a").all_text_contents()
     named = page.locator("#plot .top").all_text_contents()
     assert named and {*named} <= {*best} and page.locator("#plot .marks .first").count() == len(best)

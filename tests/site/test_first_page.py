@@ -14,8 +14,8 @@ import html5lib
 from zoo.choosing.expectations import Images
 from zoo.choosing.ranking import rank_encoders
 from zoo.results.facts import format_points
-from zoo.results.values import SETTINGS
-from zoo.site import first_page
+from zoo.results.values import SETTINGS, STUDY
+from zoo.site import about_page, dataset_pages, first_page
 from zoo.site.contents import Contents, gather
 from zoo.site.drawing import STRIP, PlotPoint, spread_points
 from zoo.site.first_page import FARTHEST, FIELDS, KINDS, SIZES, classify_network
@@ -93,7 +93,7 @@ def test_errors_are_those_of_the_ranking_and_measured_ones_exact() -> None:
         assert row["basis"] == one.basis
     measured = some().entries["sup_rn50"].error("100%")  # of which ranking() would expect another
     assert data["sup_rn50"]["expected"] == measured and not data["sup_rn50"]["ranked"] and data["sup_rn50"]["drawn"]
-    assert by_name["sup_rn50"]["basis"] == "measured here, saw its labels"
+    assert by_name["sup_rn50"]["basis"] == "the study, saw its labels"
 
 
 def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> None:
@@ -107,9 +107,9 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     assert marks.keys() == drawn - far and far == {"init_rn50", FAR}
     assert "1 left out of the ranking (weights of another network)" in text
     assert "1 untrained" in text and "1 with an expected error above 60 %" in text  # what is not drawn is said
-    kinds = {"measured here": "f", "probe of others": "half", "other numbers": "hollow", "kin": "hollow"}
+    kinds = {"the study": "f", "reported probe": "half", "other numbers": "hollow", "kin": "hollow"}
     bases = {name: data[name]["basis"] for name in marks}
-    assert {*bases.values()} >= {"measured here", "probe of others"}
+    assert {*bases.values()} >= {"the study", "reported probe"}
     assert all(marks[name].startswith(kinds[basis]) for name, basis in bases.items())
     best: list[str] = []
     for one in sorted((one for one in data.values() if one["ranked"]), key=lambda one: one["n_parameters"]):
@@ -124,6 +124,18 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
         kind.split()[0 if kind[0] == "f" else 1][1:] == str(groups.index(data[name]["kind"]) + 1)
         for name, kind in marks.items()
     )
+
+
+def test_every_page_says_the_same_number_of_encoders_that_the_study_measured() -> None:
+    contents = some()
+    n = contents.n_measured
+    assert n < sum(one.summary is not None for one in contents.entries.values())  # one was measured wrongly
+    text, _ = table(contents)
+    [about] = about_page.build_files(contents, SiteRenderer(contents))
+    sets = next(iter(dataset_pages.build_files(contents, SiteRenderer(contents)))).content.decode()
+    row = sets.partition(">ImageNet-1K</a>")[2].partition("</tr>")[0]
+    assert f"<b>{n}</b> {STUDY}" in text and f"{n} have an error on ImageNet-1K" in about.content.decode()
+    assert f'<td class="n">{n}</td>' in row
 
 
 def answers(text: str) -> list[dict[str, str]]:
@@ -153,7 +165,7 @@ def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval
             "open"
             if best["basis"] in ("other numbers", "kin")
             else "half"
-            if best["basis"] == "probe of others"
+            if best["basis"] == "reported probe"
             else "full"
         )
         assert f'<circle class="{dot}"' in text  # a front that rests on expectation alone looks so

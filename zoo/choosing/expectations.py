@@ -1,11 +1,11 @@
 """The error to expect of an encoder before it has seen the user's images, with its interval.
 
 ``results/expected.tsv`` has what each encoder adds to the log odds of an error, overall, by domain and by data set, as
-``scripts/error_model.py`` estimates it from everything that was measured here, by others, or reported;
+``scripts/error_model.py`` estimates it from everything that was measured, by the study and others, or reported;
 ``results/expected.toml`` has the difficulties of data sets and the sizes of effects. ``scripts/expect_errors.py``
-writes both. On ImageNet-1K an encoder that was measured here has its measured or interpolated error instead, and on the
-user's own images what was measured there. An encoder of the user's that the table does not have is expected to be like
-its family, or like all of its kind of objective, or is translated from its own error on ImageNet-1K.
+writes both. On ImageNet-1K an encoder that the study measured has its measured or interpolated error instead, and on
+the user's own images what was measured there. An encoder of the user's that the table does not have is expected to be
+like its family, or like all of its kind of objective, or is translated from its own error on ImageNet-1K.
 """
 
 from __future__ import annotations
@@ -37,11 +37,17 @@ from ..files import get_content_folder
 from ..results.derived import select_main_protocol, summaries
 from ..results.evidence import find_dataset, find_domain, list_datasets
 from ..results.reported import select_preferred_accuracies
-from ..results.values import IMAGENET, SETTINGS, Summary
+from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Summary
+from ..results.wording import label_basis
 
 Basis: TypeAlias = Literal[
-    "these images", "measured here", "another protocol", "probe of others", "other numbers", "kin"
+    "these images", "the study", "this project", "another protocol", "reported probe", "other numbers", "kin"
 ]
+MEASURED: tuple[Basis, ...] = ("these images", "the study", "this project")
+"""What measurements by the protocol of most rest on."""
+How: TypeAlias = Literal["measured", "interpolated", "extrapolated", "expected"]
+HOWS: tuple[How, ...] = ("measured", "interpolated", "extrapolated", "expected")
+"""With so many labels, between settings, beyond them, or by the model of errors."""
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
@@ -134,6 +140,7 @@ class ExpectedError:
     shared: tuple[float, ...] = ()  # parts of the standard deviation, which other encoders have in common with it
     family: str = ""
     family_sd: float = 0.0  # a further part, which its family has in common
+    how: How = "expected"
     is_untold: bool = False  # with far fewer labels than any probe of its objective had: its number says nothing
 
     def sd_from(self, other: ExpectedError) -> float:
@@ -142,6 +149,11 @@ class ExpectedError:
         if self.family == other.family:
             shared += self.family_sd * other.family_sd
         return math.sqrt(max(self.sd**2 + other.sd**2 - 2 * shared, LEAST_APART**2))
+
+    @property
+    def rests_on(self) -> str:
+        """What it rests on, for a table."""
+        return label_basis(self.basis, self.how)
 
     @property
     def error(self) -> float:
@@ -272,7 +284,7 @@ def estimate_errors(
         known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
     farthest = map(_continue_to, list_covariates(trained[name] for name in known))
     return {
-        name: replace(one, is_untold=one.basis != "measured here" and place > most)
+        name: replace(one, is_untold=one.basis not in MEASURED and place > most)
         for (name, one), most in zip(known.items(), farthest, strict=True)
     } | own
 
@@ -280,16 +292,17 @@ def estimate_errors(
 # --- the model -------------------------------------------------------------------------------------------------------
 
 _BASES: dict[str, Basis] = {
-    "h": "measured here",
+    "h": "the study",
+    "z": "this project",
     "p": "another protocol",
-    "o": "probe of others",
+    "o": "reported probe",
     "r": "other numbers",
     "k": "kin",
 }
 BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
 _SOURCES: dict[Basis, str] = {
-    "measured here": "estimated from its measured errors on ImageNet-1K and from all others",
-    "probe of others": "estimated from a linear probe of others on ImageNet-1K, and from all else that is known",
+    "the study": "estimated from its measured errors on ImageNet-1K and from all others",
+    "reported probe": "estimated from a reported linear probe on ImageNet-1K, and from all else that is known",
     "other numbers": "estimated from other numbers, such as zero-shot; no linear probe on ImageNet-1K is known",
     "kin": "estimated from encoders like it; nothing was measured of it",
 }
@@ -386,9 +399,7 @@ def _like_kin(
         if odds is not None and line is not None:
             mean, sd = line(odds)
             source = "translated from its error on ImageNet-1K"
-            found[name] = ExpectedError(
-                odds=mean, sd=sd, new_sd=sd, basis="probe of others", source=source, floor=floor
-            )
+            found[name] = ExpectedError(odds=mean, sd=sd, new_sd=sd, basis="reported probe", source=source, floor=floor)
             continue
         for words, is_kin in (
             ("its family", lambda other, card=card: other.family == card.family),
@@ -427,7 +438,7 @@ def _line(pairs: Iterable[tuple[float, float]]) -> Any:
     return lambda x: (intercept + slope * x, sd)
 
 
-# --- what was measured here ------------------------------------------------------------------------------------------
+# --- what the study measured ------------------------------------------------------------------------------------------
 
 
 def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, ExpectedError]:
@@ -452,15 +463,18 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, ExpectedErr
             share = _percent(odds) / 100
             sd = spread / 100 / ((1 - _FLOOR) * share * (1 - share))
             source = f"{predicted.kind} on ImageNet-1K with as many labels per class"
-            basis: Basis = "measured here" if name in alike else "another protocol"
+            is_published = found[name].campaign.source == PUBLISHED_SOURCE
+            basis: Basis = "another protocol" if name not in alike else "the study" if is_published else "this project"
             if name not in alike:
                 source += f", by {found[name].campaign.protocol}; the interval allows for the others' protocol"
-            known[name] = ExpectedError(odds=odds, sd=sd, new_sd=sd, basis=basis, source=source, floor=_FLOOR)
+            known[name] = ExpectedError(
+                odds=odds, sd=sd, new_sd=sd, basis=basis, source=source, floor=_FLOOR, how=predicted.kind
+            )
     return known
 
 
 def find_best_measured(n_labels: int) -> tuple[float, int]:
-    """The lowest error measured here on ImageNet-1K with so many labels or the next more, percent, and how many."""
+    """The lowest error that the study measured with so many labels or the next more, percent, and how many."""
     setting = min((one for one in SETTINGS if one.n_labels >= n_labels), key=lambda one: one.n_labels, default=_ALL)
     alike = select_main_protocol(summaries(exclude_wrong=True))
     return min(one.errors.get(setting.name, 100.0) for one in alike.values()), setting.n_labels
@@ -490,7 +504,9 @@ def _on_these_images(dataset: str | None, known: Mapping[str, ExpectedError]) ->
         share = min(max(error / 100, _NEAR_0), 1 - _NEAR_0)
         sd = _LEAST_SPREAD / 100 / (share * (1 - share))
         source = f"measured on {dataset} with all labels"
-        own[name] = ExpectedError(odds=_log_odds(error), sd=sd, new_sd=sd, basis="these images", source=source)
+        own[name] = ExpectedError(
+            odds=_log_odds(error), sd=sd, new_sd=sd, basis="these images", source=source, how="measured"
+        )
     return own
 
 

@@ -44,7 +44,15 @@ from ..results.reported import reported_numbers, select_preferred_accuracies
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, ResultErratum
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, apply_filters, build_filters
-from .expectations import ExpectedError, Images, estimate_errors, read_difficulties
+from .expectations import (
+    MEASURED,
+    ExpectedError,
+    Images,
+    estimate_errors,
+    find_best_measured,
+    read_difficulties,
+    translate_label_number,
+)
 
 RankingBasis: TypeAlias = Literal["measured", "expected", "reported"]
 
@@ -56,6 +64,8 @@ NO_CANDIDATES = ("supervised", "initialized")
 """Modes of objectives whose encoders are not ranked by what was measured or reported: they saw labels, or nothing."""
 TIED = "="
 """Behind the rank of encoders that are tied with the first."""
+BEYOND = "<"
+"""Behind an error that is lower than all that were measured with so many labels."""
 TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
 DEVIATES = NormalDist().inv_cdf(1 - TIE)
@@ -150,7 +160,7 @@ class Ranking(ShownInNotebooks, Generic[Number]):
     def unprobed(self: Ranking[ExpectedError]) -> list[str]:
         """Encoders that share the first place with others and of which no linear probe on ImageNet-1K is known."""
         reported = select_preferred_accuracies()
-        probed = ("measured here", "another protocol", "these images")
+        probed = (*MEASURED, "another protocol")
         tied = [one for one in self.ranked if one.is_tie and one.number.basis not in probed]
         names = [one.card.id for one in tied if "reported-linear" not in reported.get(one.card.id, {})]
         return names if self.n_ties > 1 else []
@@ -178,13 +188,19 @@ class Ranking(ShownInNotebooks, Generic[Number]):
     def build_tables(self: Ranking[ExpectedError]) -> list[AnswerTable]:
         """A row per ranked encoder: its expected error, what that rests on, and what it is."""
         numbers, ties = [one.number for one in self.ranked], [one.is_tie for one in self.ranked]
+        errors, lowest = [one.error for one in numbers], self.lowest_measured
+        blank = "  " * any(error < lowest for error in errors)  # so that numbers stay below each other
+
+        def marked(error: float) -> str:
+            return format_points(error) + (f" {BEYOND}" if error < lowest else blank)
+
         places = [one.rank for one in self.ranked]
         ranks = [f"{rank}{TIED * is_tie}" for rank, is_tie in zip(places, ties, strict=True)]
         columns = [
             AnswerColumn(None, places, key="rank"),
             AnswerColumn("rank", ranks, has_numbers=True),
             AnswerColumn("encoder", [one.card.id for one in self.ranked], key="encoder"),
-            AnswerColumn("error", [one.error for one in numbers], form=format_points, key="error_percent"),
+            AnswerColumn("error", errors, form=marked, key="error_percent"),
             AnswerColumn(
                 "interval",
                 [one.interval for one in numbers],
@@ -192,11 +208,19 @@ class Ranking(ShownInNotebooks, Generic[Number]):
                 key="ci_{}_percent",
             ),
             AnswerColumn(None, ties, key="ties_with_first"),
-            AnswerColumn("rests on", [one.basis for one in numbers], key="rests_on"),
+            AnswerColumn("rests on", [one.rests_on for one in numbers]),
+            AnswerColumn(None, [one.basis for one in numbers], key="rests_on"),
+            AnswerColumn(None, [one.how for one in numbers], key="how"),
             *list_card_columns(one.card for one in self.ranked),
         ]
         first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
         return [AnswerTable(title=self.title, columns=columns, notes=[first, *(f"{one}." for one in self.cautions)])]
+
+    @property
+    def lowest_measured(self) -> float:
+        """The lowest error measured on ImageNet-1K with so many labels or the next more, percent; 0 on other images."""
+        n_labels = translate_label_number(self.n_labels, self.n_classes)
+        return find_best_measured(n_labels)[0] if self.images.dataset == IMAGENET else 0.0
 
     @property
     def title(self) -> str:

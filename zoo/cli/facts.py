@@ -104,7 +104,7 @@ def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:
 
 
 _OF_REPORTED = {
-    REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe; not measured here",
+    REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe",
     DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
 }
 

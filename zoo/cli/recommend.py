@@ -13,8 +13,9 @@ from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, estimate_agre
 from ..cards.answers import AnswerColumn, AnswerTable
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import Constraints
-from ..choosing.expectations import ExpectedError, find_best_measured, translate_label_number
+from ..choosing.expectations import ExpectedError
 from ..choosing.ranking import (
+    BEYOND,
     FEWEST_MEASURED,
     SETTING_OF,
     TIED,
@@ -37,7 +38,6 @@ from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
 from ..results.facts import DOUBTFUL, REPORTED, format_points
 from ..results.reported_values import PROTOCOLS, ReportedNumber
-from ..results.values import IMAGENET
 from ..results.wording import describe_protocol_details
 from .constraint_options import (
     KIND_OF_IMAGES,
@@ -115,9 +115,9 @@ def recommend_command(
     """Rank encoders by the error to expect with the labels you have.
 
     The error is that of a linear probe on ImageNet-1K with as many labels per class, or the data set of --like, or on
-    a data set of the --domain. It is measured here where that was done, and else estimated from everything that was
-    measured here, by others, or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks
-    encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
+    a data set of the --domain. It is measured by the study where that was done, and else expected from all that was
+    measured or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks encoders
+    statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
     labels, those whose objective nobody probed with few; gated ones and those of special images are named separately.
 
     --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
@@ -244,6 +244,7 @@ def _expected_record(one: RankedEncoder[ExpectedError], constraints: Constraints
         "error": expected.error,
         "interval": list(expected.interval),
         "rests_on": expected.basis,
+        "how": expected.how,
         "source": expected.source,
         **make_record(_list_facts(card)),
         **(build_cost_record(card, constraints) if needs_costs(constraints) else {}),
@@ -276,10 +277,9 @@ def _print_expected(
     notes += [*found.cautions, *_list_unranked(found, shown)]
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
-    best, n = find_best_measured(translate_label_number(found.n_labels, found.n_classes))
-    if found.images.dataset == IMAGENET and any(one.number.error < best for one in shown):
-        said = f"no encoder measured here has so low a one with {n / N_CLASSES:,.4g} labels per class"
-        more.append(f"errors below {format_points(best)} are extrapolated: {said}")
+    if any(one.number.error < found.lowest_measured for one in shown):
+        least = format_points(found.lowest_measured)
+        notes.insert(1, f"{BEYOND}  extrapolated: below {least}, the lowest error that the study measured")
     more += [format_cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
 
@@ -418,7 +418,7 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
             }
         )
     elif ranked:
-        title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not measured here."
+        title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not by the study."
         click.echo(click.style(wrap_text(title), bold=True) + "\n")
         error = "error here" if n_labels is None else f"error, {n_labels:,}"
         few = ranked[:top]
@@ -434,7 +434,7 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
         ]
         print_table(AnswerTable(columns=columns))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
-        marks = f"{REPORTED}  reported    ?  not measured here    zoo show NAME says who measured, and where"
+        marks = f"{REPORTED}  reported    ?  not measured by the study    zoo show NAME says who measured, and where"
         doubts = [f"{DOUBTFUL}  {one.card.id}: {one.number.doubt}" for one in ranked[:top] if one.number.doubt]
         worth = [] if by == "reported-zero-shot" else ["with all labels of ImageNet-1K: other data may rank otherwise"]
         meaning = f"{by}: {PROTOCOLS[by].meaning}; recipes differ (layers, image size, augmentations, sweeps)"

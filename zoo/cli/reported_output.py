@@ -14,6 +14,7 @@ from ..results import evidence
 from ..results.facts import DOUBTFUL, format_points
 from ..results.reported import reported_numbers
 from ..results.reported_values import METRICS, PROTOCOLS, TOP_1, ReportedNumber
+from ..results.values import OTHERS
 from ..results.wording import describe_measurer, format_reported_interval
 from .output import format_entry, format_list, is_verbose, print_notes, print_table, wrap_text
 
@@ -116,7 +117,7 @@ def print_on_dataset(numbers: Sequence[ReportedNumber], limit: int | None) -> No
         print_table(table)
     encoders, n = {one.encoder for one in shown}, len({one.encoder for one in numbers})
     count = f"{len(encoders)} of " * (len(encoders) < n) + format_count(n, "encoder")
-    notes = [f"{count} measured by others; a table a protocol, which do not compare with each other"]
+    notes = [f"{count} {OTHERS}; a table a protocol, which do not compare with each other"]
     for encoder in sorted(encoders):
         told = evidence.describe_disagreements(one for one in numbers if one.encoder == encoder)
         notes += [f"origins differ: {encoder}, {words}" for words in told.values()]
@@ -170,11 +171,11 @@ def print_shared(rows: Sequence[Mapping[str, Any]], encoders: Sequence[str]) -> 
             cells.append("+" * (difference >= 0.05) + format_points(difference))
         table.append([row["dataset"], how, *cells])
     click.echo()
-    heads = ["measured by others", "how", *encoders, *["difference"] * (len(encoders) == 2)]
+    heads = [OTHERS, "how", *encoders, *["difference"] * (len(encoders) == 2)]
     print_table(make_table(heads, table, numbers=range(2, len(heads))))
     used = [one for row in shown for one in row["numbers"].values()]
     pooled = dict.fromkeys(f"{one.encoder} ({one.features})" for one in used if one.features)
-    notes = ["measured by others: percent, higher is better"]
+    notes = [f"{OTHERS}: percent, higher is better"]
     notes += [f"{format_count(len(rows) - len(shown), 'row')} of other protocols: --verbose"] * (len(shown) < len(rows))
     notes += [f"pooled otherwise than their cards: {format_list(list(pooled))}"] * bool(pooled)
     print_notes(notes + _doubts(used))

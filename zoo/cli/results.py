@@ -279,7 +279,7 @@ def _print_reported(
         table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, describe_number_origin(one)])
     print_table(make_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, numbers=[4]))
     counts = f"{format_count(len(numbers), 'number')} of {format_count(len(encoders), 'encoder')}"
-    notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
+    notes = [f"{counts}, as printed in their sources    {REPORTED}  reported by authors or others"]
     print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason next to it"] * any(one.doubt for one in numbers))
 
 
@@ -319,7 +319,9 @@ def _print_rows(
     others = {"measured_by_others": [asdict(one) for one in select_best_blocks(by_others, limit)]} if is_named else {}
     if not found:
         if as_csv:
-            raise NothingFound(f"Nothing was measured here on {dataset}; --reported --csv has what others measured.")
+            raise NothingFound(
+                f"Nothing was measured by this project on {dataset}; --reported --csv has what others measured."
+            )
         if as_json:
             print_json({"dataset": dataset, "measurements": []} | others)
         else:

@@ -20,7 +20,7 @@ from ..results.evidence import build_measured_numbers, describe_disagreements, f
 from ..results.facts import format_points, list_subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
-from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
+from ..results.values import AUTHORS, IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -124,7 +124,13 @@ def _document(
     one = _expected(card) if summary is None else None
     expected = None
     if one is not None:
-        expected = {"error": one.error, "interval": list(one.interval), "rests_on": one.basis, "source": one.source}
+        expected = {
+            "error": one.error,
+            "interval": list(one.interval),
+            "rests_on": one.basis,
+            "how": one.how,
+            "source": one.source,
+        }
     cost, cost_document = _known_cost(card), None
     if cost is not None:
         from ..cards.costs import BATCH_SIZE
@@ -291,7 +297,7 @@ def _reported(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]
         groups.setdefault(
             (describe_protocol_kind(one), describe_protocol_details(one), describe_number_origin(one)), []
         ).append(one)
-    lines = _title("Reported (not measured here; recipes differ, so mostly not comparable)")
+    lines = _title(f"{AUTHORS.capitalize()} and others (recipes differ, so mostly not comparable)")
     for (label, recipe, where), group in groups.items():
         told = [
             f"{'' if one.metric == TOP_1 else f'{one.metric} on '.replace('_', ' ')}{one.dataset} {one.printed}"

@@ -19,7 +19,7 @@ from ..errors import UnknownName
 from ..files import get_content_folder
 from .reported import reported_numbers
 from .reported_values import CARD, COLUMNS, EVIDENCE, FULL, METRICS, PROTOCOLS, TOP_1, ReportedNumber
-from .values import IMAGENET, Summary
+from .values import IMAGENET, STUDY, Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +178,11 @@ FAR_APART, WORTH_TELLING = 3.0, 1.5
 
 
 def build_measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
-    """What was measured here on ImageNet-1K with all labels, to be held against what others report."""
+    """What the study measured on ImageNet-1K with all labels, to be held against what others report."""
     if summary is None or "100%" not in summary.errors:
         return []
     accuracy, px = 100 - summary.errors["100%"], str(card.preprocess.crop_px)
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"encoder": card.id, "resolution": px, "source": "measured here"}
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"encoder": card.id, "resolution": px, "source": STUDY}
     row |= {"metric": TOP_1, "dataset": IMAGENET, "split": FULL, "unit": "percent", "protocol": "reported-linear"}
     return [ReportedNumber(**row | {"value": accuracy, "printed": f"{accuracy:.1f}"})]
 
@@ -228,7 +228,7 @@ def _differences(numbers: Sequence[ReportedNumber]) -> list[str]:
 def describe_disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
     """What contradicts something of an encoder, with who has it and why it may differ, by what was measured.
 
-    As in {"linear, imagenet-1k": "79.9 (measured here), 77.9 (Efficient probing: projected to the space of texts)"}.
+    As in {"linear, imagenet-1k": "79.9 (measured by the study), 77.9 (Efficient probing: ...)"}.
     """
     found: dict[str, dict[ReportedNumber, None]] = {}
     for pair in find_contradictions(numbers):

@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 from ..cards.schema import Maybe
 
+STUDY, PROJECT, OTHERS = "measured by the study", "measured by this project", "measured by others"
+AUTHORS, EXPECTED = "reported by authors", "expected"
+"""Kinds of numbers, as every page and command calls them; the study is that of Dubois et al. (2023)."""
+
 PUBLISHED_SOURCE = "arXiv:2302.03068"
 IMAGENET = "imagenet-1k"
 

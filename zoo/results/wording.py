@@ -8,15 +8,39 @@ from functools import lru_cache
 
 from .facts import format_points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
-from .values import SETTINGS, SeedMean, select_newest_protocols
+from .values import EXPECTED, PROJECT, SETTINGS, STUDY, SeedMean, select_newest_protocols
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
+
+_OF_BASIS = {
+    "these images": "measured on these images",
+    "the study": STUDY,
+    "this project": PROJECT,
+    "another protocol": "measured by another protocol",
+    "reported probe": f"{EXPECTED} from a reported linear probe",
+    "other numbers": f"{EXPECTED} from other numbers",
+    "kin": f"{EXPECTED} from encoders alike",
+}
 
 _SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
 
 _TRAINED = re.compile(r"train (.+) -> val")
 
 _SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
+
+
+def describe_basis(basis: str, how: str = "measured") -> str:
+    """What kind of number an error is, by what it rests on: a basis of :mod:`zoo.choosing.expectations`.
+
+    >>> describe_basis("the study"), describe_basis("the study", "extrapolated"), describe_basis("kin")
+    ('measured by the study', 'extrapolated from the study', 'expected from encoders alike')
+    """
+    return _OF_BASIS[basis] if how == "measured" or _OF_BASIS[basis].startswith(EXPECTED) else f"{how} from {basis}"
+
+
+def label_basis(basis: str, how: str) -> str:
+    """The same below a heading "rests on": what a number rests on, and whether it lies between or beyond settings."""
+    return f"{basis}, {how}" if how in ("interpolated", "extrapolated") else basis
 
 
 @lru_cache

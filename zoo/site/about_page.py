@@ -25,7 +25,6 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         contents=contents,
         n_encoders=len(entries),
         n_families=len({entry.card.family for entry in entries}),
-        n_measured=sum(entry.summary is not None for entry in entries),
         n_elsewhere=sum(bool(entry.means) for entry in entries),
         n_reported=sum(bool(entry.reported) for entry in entries),
         n_wrong=sum(entry.subject.is_wrong for entry in entries),

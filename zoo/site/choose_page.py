@@ -23,7 +23,9 @@ from ..cards.throughput import Device, estimate_throughput, list_devices
 from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, build_filters, find_known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
+    HOWS,
     LEAST_APART,
+    MEASURED,
     OVERALL,
     ExpectedError,
     Images,
@@ -51,7 +53,7 @@ from ..results.facts import format_points, format_short_number
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
 from .drawing import FILLS, Axis, PlotPoint, draw_scatter
-from .expected import FILL_OF
+from .expected import FILL_OF, choose_fill
 from .first_page import format_interval_ends
 from .rendering import File, SiteRenderer, get_encoder_page
 
@@ -194,12 +196,12 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     rows = []
     for name, card in cards.items():
         at_steps = [one[name] for one in here]
-        is_own = entries[name].is_mine or any(one.basis == "measured here" for one in at_steps)
+        is_own = entries[name].is_mine or any(one.basis in MEASURED for one in at_steps)
         slope, slope_sd = slopes[name]
         url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
         fitting = {one.images.domain for one in kinds if is_suited(card, one.images)}
         errors = [
-            [one.error if n in measured else round(one.error, 5), round(1e5 * one.sd)]
+            [one.error if n in measured else round(one.error, 5), round(1e5 * one.sd), HOWS.index(one.how)]
             for n, one in zip(STEPS, at_steps, strict=True)
         ]
         rows.append(
@@ -253,6 +255,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         "leastApart": LEAST_APART,
         "scaleSd": scale_sd(),
         "reach": math.log(high / (100 - high)),  # of an interval, in standard deviations of its log odds
+        "hows": HOWS,
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
         "devices": [_speeds(one, cards) for one in list_devices()],
         "groups": FRONT_GROUPS,
@@ -355,7 +358,7 @@ def _row(place: int, one: RankedEncoder[ExpectedError], first: ExpectedError, co
         "is_tie": is_tied(one.number, first),
         "error": format_points(one.number.error),
         "interval": format_interval_ends(*one.number.interval),
-        "basis": one.number.basis,
+        "basis": one.number.rests_on,
         "parameters": format_short_number(one.card.architecture.n_parameters),
         "licence": format_fact(one.card.licence.weights),
         "is_licensed": not isinstance(one.card.licence.weights, Missing),
@@ -388,7 +391,7 @@ def _figure(
                 low=low,
                 high=high,
                 group=group,
-                fill=FILL_OF[one.number.basis],
+                fill=choose_fill(one.number),
             )
         )
     front = sorted((one for one in marks if one.group == 1), key=lambda one: one.x)

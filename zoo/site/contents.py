@@ -91,6 +91,11 @@ class Contents:
     only: tuple[str, ...]  # patterns that chose the encoders; () for all
     with_studies: bool = True  # False leaves out the folder studies/, whose first run takes minutes
 
+    @property
+    def n_measured(self) -> int:
+        """Encoders with an error on ImageNet-1K that no erratum excludes, which every page counts so."""
+        return sum(entry.right is not None for entry in self.entries.values())
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What pages read of cards and results in the block is what the site shows: the user's too, or shipped ones."""

@@ -241,7 +241,7 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> DataTable:
     what = (
         "One row per encoder that was measured on ImageNet-1K: its errors in five settings, and the components of the "
         "error with all labels, which add up to it. Where only the sum of approximation and usability is known, both "
-        "are missing."
+        f"are missing. The {contents.n_measured} that other pages count are those that no erratum says to leave out."
     )
     return DataTable("risks", what, tuple(columns), tuple(rows))
 

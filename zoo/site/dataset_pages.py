@@ -28,7 +28,7 @@ from ..results.evidence import (
 )
 from ..results.facts import DOUBTFUL, REPORTED, format_points, format_short_number
 from ..results.reported_values import METRICS, PROTOCOLS, ReportedNumber
-from ..results.values import IMAGENET, SETTINGS, Summary
+from ..results.values import IMAGENET, PROJECT, SETTINGS, STUDY, Summary
 from ..results.wording import (
     describe_measurer,
     describe_protocol_details,
@@ -141,6 +141,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
             groups=[pages.group(one, *key) for key in one.groups],
             n_contradicted=len({encoder for encoder, dataset, _ in pages.others if dataset == name}),
             here=pages.here(one),
+            by=STUDY if one.dataset.id == IMAGENET else PROJECT,
             stated=pages.stated(one),
         )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ..optional import require_extra
 from ..results.facts import format_points as in_percent
 from ..results.facts import format_short_number
+from ..results.values import EXPECTED, STUDY
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -143,7 +144,9 @@ RIGHT_HALVES = (
 Fill: TypeAlias = Literal["full", "half", "open"]
 STRIP = 1.08
 """How far :func:`spread_points` moves a point, at most: by this factor either way."""
-FILLS: dict[Fill, str] = {"full": "measured here", "half": "other linear probe", "open": "expected"}
+FILLS: dict[Fill, str] = {
+    "full": STUDY, "half": "expected from other linear probes", "open": f"{EXPECTED} from other numbers",
+}  # fmt: skip
 """What the fill of a mark says of its number."""
 
 

@@ -162,7 +162,7 @@ def _reported(entry: SiteEntry) -> str | Missing:
         if name in preferred:
             one = preferred[name]
             doubt = " (doubtful)" if mark_reported(one).endswith("!") else ""
-            return f"{one.printed} % {protocol.short} accuracy on ImageNet-1K (reported, not measured here){doubt}"
+            return f"{one.printed} % {protocol.short} accuracy on ImageNet-1K (as reported){doubt}"
     if entry.reported:
         return "none of ImageNet-1K; of other data sets and tasks below"
     stated = entry.card.reported.top1_percent

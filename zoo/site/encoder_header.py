@@ -17,7 +17,8 @@ from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing, describe_card_licence, format_fact, format_load_line
 from ..choosing.expectations import Basis
 from ..results.facts import format_points, format_short_number
-from ..results.values import IMAGENET
+from ..results.values import IMAGENET, PROJECT
+from ..results.wording import describe_basis
 from .contents import Contents, SiteEntry
 from .drawing import PlotPoint, Scale, build_element, choose_log_ticks, do_boxes_overlap, find_pareto_front, format_tick
 from .encoder_facts import Code
@@ -36,13 +37,11 @@ _LETTER = 7.2  # pixels of one, on average
 _SHORT = 22  # letters of a name that has room on a phone
 _FEWEST = 3  # encoders of a figure
 _N_PARTS = 6  # paths of the points, so that those of like errors are told apart where they overlap
-_RESTS_ON: dict[Basis, str] = {
-    "these images": "Measured with a linear probe.",
-    "measured here": "Measured with a linear probe.",
-    "another protocol": "Measured with a linear probe by another protocol than most, whose errors differ by points.",
-    "probe of others": "Expected from a linear probe of others.",
-    "other numbers": "Expected from numbers of other kinds; no linear probe is known.",
-    "kin": "Expected from encoders like it; of this one no number is known.",
+_MORE: dict[Basis, str] = {
+    "the study": " of Dubois et al. (2023) with a linear probe",
+    "another protocol": " than most, whose errors differ by points",
+    "other numbers": ": no linear probe is known",
+    "kin": ": of this one no number is known",
 }
 _NOTES = {
     "saw its labels": "It was trained with ImageNet's labels, which flatter the number.",
@@ -68,6 +67,7 @@ class HeaderAnswer:
     error: str  # percent
     rests_on: str
     interval: str = ""  # none of a plain measurement
+    interval_note: str = ""  # that the study published none
     figure: Markup | str = ""
     caption: str = ""  # ends before the names of some that err less
     better: Sequence[tuple[PlotPoint, str]] = ()  # with error and size
@@ -86,7 +86,10 @@ class Standings:
         """What is known of the error of an encoder; None if nothing is."""
         one = self._known.get(entry.id)
         if one is None and (found := find_error_elsewhere(entry)):
-            kind, why = f"Measured error on {found[0]}, all labels", "On ImageNet-1K none is known or expected."
+            kind, why = (
+                f"Error on {found[0]}, all labels",
+                f"{PROJECT.capitalize()}. On ImageNet-1K none is known or expected.",
+            )
             return HeaderAnswer(kind=kind, error=f"{format_points(found[1])} %", rests_on=why)
         if one is None:
             return None
@@ -100,11 +103,12 @@ class Standings:
             note = f"It was trained on images of another kind: {domain}."
         is_measured = FILL_OF[one.basis] == "full"
         answer = HeaderAnswer(
-            kind=f"{'Measured' if is_measured else 'Expected'} error on {NAMES.get(self._dataset, self._dataset)}, "
+            kind=f"{'Error' if is_measured else 'Expected error'} on {NAMES.get(self._dataset, self._dataset)}, "
             "all labels",
             error=f"{format_points(one.error)} %",
             interval="" if one.low is None else f"{format_points(one.low)} to {format_points(one.high or 0.0)} %",
-            rests_on=f"{_RESTS_ON[one.basis]} {note}".strip(),
+            interval_note=is_measured * ", estimated: none was published",
+            rests_on=f"{describe_basis(one.basis).capitalize()}{_MORE.get(one.basis, '')}. {note}".strip(),
         )
         if len(self._known) < _FEWEST:
             return answer

@@ -159,7 +159,13 @@ def _campaign_words(campaign: Measurement | None, *, with_intervals: bool) -> Ma
             "a", {"href": f"https://arxiv.org/abs/{campaign.source.partition(':')[2]}"}, campaign.source
         )
         text = ["Measured and published by the study ", link, f", protocol {campaign.protocol}, {campaign.date}. "]
-        return build_element("span", {}, *text, "One probe per setting was published, and no interval.")
+        return build_element(
+            "span",
+            {},
+            *text,
+            "One probe per setting was published, and no interval: the one above is "
+            "what other draws of labels and other trainings of a probe would change.",
+        )
     stated = "" if with_intervals else " without intervals"
     return link_addresses(f"Measured by {campaign.source!r}, protocol {campaign.protocol}, {campaign.date}{stated}.")
 

@@ -27,7 +27,7 @@ from .drawing import (
     find_pareto_front,
     spread_points,
 )
-from .expected import FILL_OF, SiteError, compute_site_errors
+from .expected import FILL_OF, SiteError, compute_site_errors, count_kinds
 from .rendering import File, SiteRenderer, get_dataset_page, get_encoder_page, get_study_page
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, wo
 NAMES = {IMAGENET: "ImageNet-1K"}
 ELSEWHERE = "on "  # begins a score that is an error on another data set
 _EXPECTED = "expected"
-_FLATTERED = "that were trained with ImageNet's labels and not measured here"
+_FLATTERED = "that were trained with ImageNet's labels and not measured by the study"
 _GRID = (5.0, 10.0, 20.0, 50.0)  # percent
 
 Cell: TypeAlias = tuple[str, bool]  # a text of the table, and whether it says why there is no value
@@ -103,9 +103,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         dataset=NAMES.get(dataset, dataset),
         rows=[(entry, get_encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
         n_encoders=len(entries),
-        n_measured=sum(FILL_OF[one.basis] == "full" for one in known.values()),
-        n_known=len(known),
-        n_by_others=sum(FILL_OF[one.basis] == "half" for one in known.values()),
+        counts=count_kinds(known),
         scores=scores,
         choices=_choices(entries),
         has_mine=any(entry.is_mine for entry in entries),

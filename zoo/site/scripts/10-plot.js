@@ -92,7 +92,7 @@ Zoo.plot = (figure, options) => {
       legend.querySelector(`[data-group="${group}"]`).focus();
     }, { "aria-pressed": String(!off.includes(group)), "data-group": group },
     swatch(group), `${state.groups[group - 1]} (${points.filter(one => one.group === group).length})`))));
-    fills.replaceChildren(...Object.entries(state.fills ?? {}).map(([fill, words]) => element("li", {}, swatch(1, fill), `${words} (${points.filter(one => one.fill === fill).length})`)));
+    fills.replaceChildren(...Object.entries(state.fills ?? {}).map(([fill, words]) => element("li", {}, swatch(1, fill), words)));
     reset.disabled = !ends;
     show(drawn.find(one => one.id === current?.id));
   }

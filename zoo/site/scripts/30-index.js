@@ -8,7 +8,7 @@ Zoo.pages.index = () => {
   const printed = [...axes.score.options].map(one => one.value).filter(name => name !== "expected" && !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access", "kind"];
   const defaults = { score: axes.score.value, x: axes.x.value }, notes = { expected: note.textContent, ...note.dataset }, told0 = [headline.textContent, subtitle.textContent];
   const fills = Object.fromEntries(dataset.fills.split("|").map((words, place) => [["full", "half", "open"][place], words]));
-  const fillOf = one => ({ "measured here": "full", "these images": "full", "another protocol": "half", "probe of others": "half" })[one.basis] ?? "open";
+  const fillOf = one => ({ "the study": "full", "this project": "full", "these images": "full", "another protocol": "half", "reported probe": "half" })[one.basis] ?? "open";
   const xs = { parameters: ["n_parameters", "count", "log"], dim: ["dim", "count", "log"], gflops: ["gflops", "number", "log"], released: ["released", "month", "linear"] };
   const plain = text => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim(), fold = text => plain(text).replaceAll(" ", "");
   for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");

@@ -8,7 +8,7 @@ Zoo.expected = (row, kind, step) => {
   const reach = BUDGET.reach * (kind.id === kind.domain ? Math.hypot(sd, scale * one.spread, BUDGET.scaleSd * added) : sd); /* on one data set of a kind of images */
   const n = one.shared.length - 2, [ofFamily, ofLabels] = one.shared.slice(n), parts = one.shared.slice(0, n).map(part => scale * part), all = Math.hypot(...parts), most = own || !all ? 0 : Math.min(1, sd / all); /* what is shared is no more than all */
   const shared = parts.map(part => most * part), kin = own ? 0 : Math.min(scale * Math.hypot(ofFamily, ofLabels * place), Math.sqrt(Math.max(sd ** 2 - (most * all) ** 2, 0)));
-  return { odds, sd, shared, kin, family: one.family, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
+  return { odds, sd, shared, kin, family: one.family, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis, how: own ? BUDGET.hows[own[2]] : "expected" };
 };
 /* As is_worse() of ranking.py, with Expected.sd_from(). */
 Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= BUDGET.deviates * Math.sqrt(Math.max(one.sd ** 2 + other.sd ** 2 - 2 * one.shared.reduce((sum, part, place) => sum + part * (other.shared[place] ?? 0), one.family === other.family ? one.kin * other.kin : 0), BUDGET.leastApart ** 2));
@@ -22,6 +22,7 @@ Zoo.pages.choose = () => {
   const points = value => value % 1 === .25 ? `${Math.floor(value)}.2` : value.toFixed(1); /* halves to even, as in Python */
   const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, one.id), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
   const speedOf = ({ speeds }) => speeds && (speeds[1] ? `~${rounded(speeds[0])}` : rounded(speeds[0])), spread = ({ speeds }) => speeds?.[1] && `${rounded(speeds[1])} to ${rounded(speeds[2])}, expected`;
+  const restsOn = one => ["interpolated", "extrapolated"].includes(one.how) ? `${one.basis}, ${one.how}` : one.basis;
   let choices = {}, kept, beside, step, kind, device, plot;
 
   /* Filters and ranks, as ranking() of ranking.py; says who was left out, and which options ask for the same. */
@@ -46,7 +47,7 @@ Zoo.pages.choose = () => {
       ask(`trained on ${without.join(" or ")}`, one => !without.some(name => one.sets.includes(name)), `--where '${without.map(name => `${JSON.stringify(name)} not in image_sets`).join(" and ").replaceAll("'", `'"'"'`)}'`);
     }
     if (!choices.gone) ask(BUDGET.reasons.gone, one => !one.gone);
-    ask(BUDGET.reasons.untold, one => one.basis === "measured here" || steps[choices.step].place <= one.farthest); /* as Expected.is_untold */
+    ask(BUDGET.reasons.untold, one => BUDGET.fillOf[one.basis] === "full" || steps[choices.step].place <= one.farthest); /* as Expected.is_untold */
     kept.sort((a, b) => a.odds - b.odds || (a.id < b.id ? -1 : 1));
     const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ")} images` : "for special images");
     beside = kept.map(one => ({ ...one, why: whyNot(one) })).filter(one => one.why);
@@ -58,7 +59,7 @@ Zoo.pages.choose = () => {
     const cell = (text, name = "n", title) => element("td", { class: name, title }, text ?? "?");
     return element("tr", { class: one.tie && "tie" }, cell(one.rank + (one.tie ? "=" : "")),
       element("th", { scope: "row" }, link(one), one.mine ? [" ", element("span", { class: "mine" }, "yours")] : []),
-      cell(points(one.error)), cell(`${points(one.low)}-${points(one.high)}`), cell(one.basis, ""), device && cell(speedOf(one), "n", spread(one)),
+      cell(points(one.error)), cell(`${points(one.low)}-${points(one.high)}`), cell(restsOn(one), ""), device && cell(speedOf(one), "n", spread(one)),
       cell(Zoo.count(one.parameters)), cell(one.dim), cell(one.licence, !one.licensed && "missing"));
   };
   /* Sorts and shows the table; returns all encoders in its order. */
@@ -75,8 +76,8 @@ Zoo.pages.choose = () => {
     const [label, format, better] = sizes[form.against.value], name = form.against.value, sign = better === "high" ? -1 : 1, x = { label: name === "speed" ? `images per second on ${device.name}` : label, kind: "log", format, better };
     const marks = kept.filter(one => one[name]).map((one, place, known) => {
       const smaller = known.slice(0, place).filter(other => sign * other[name] <= sign * one[name]), group = !smaller.length ? 1 : smaller.some(other => Zoo.isWorse(one, other)) ? 3 : 2;
-      return { id: one.id, label: one.id, href: href(one), x: one[name], y: one.error, low: group === 1 ? one.low : null, high: group === 1 ? one.high : null, group, fill: BUDGET.fillOf[one.basis], one,
-        note: [group > 1 && `90 % interval ${points(one.low)} to ${points(one.high)}`, `rank ${one.rank}${one.tie ? ", tied with the first" : ""}`, one.basis].filter(Boolean).join("; ") };
+      return { id: one.id, label: one.id, href: href(one), x: one[name], y: one.error, low: group === 1 ? one.low : null, high: group === 1 ? one.high : null, group, fill: BUDGET.fillOf[one.basis] === "full" && ["extrapolated", "expected"].includes(one.how) ? "half" : BUDGET.fillOf[one.basis], one,
+        note: [group > 1 && `90 % interval ${points(one.low)} to ${points(one.high)}`, `rank ${one.rank}${one.tie ? ", tied with the first" : ""}`, restsOn(one)].filter(Boolean).join("; ") };
     });
     const front = marks.filter(mark => mark.group === 1).sort((a, b) => sign * (a.x - b.x)), changes = { points: marks, x, y: { label: "expected error, %", kind: "log", format: "percent", better: "low" }, groups: BUDGET.groups, fills: BUDGET.fills, front: true };
     at("list").replaceChildren(...front.flatMap(({ one, x: size, y }, place) => [place ? ", " : "", link(one), ` (${Zoo.shown(size, x)}, ${points(y)} %)`]));
@@ -139,7 +140,7 @@ Zoo.pages.choose = () => {
   form.addEventListener("submit", event => event.preventDefault());
   form.addEventListener("reset", event => { event.preventDefault(); open({}); save(); });
   at("more").onclick = () => { choices.all = 1; list(); save(); };
-  const columns = ["rank", "id", "error", "low", "high", "tie", "basis", "speed", "parameters", "dim", "licence"];
+  const columns = ["rank", "id", "error", "low", "high", "tie", "basis", "how", "speed", "parameters", "dim", "licence"];
   at("download").onclick = () => Zoo.download(`ranking-${kind.id}-${steps[choices.step].labels}-labels.csv`, Zoo.csv([columns, ...list().map(one => columns.map(name => one[name]))]));
   Zoo.state.watch(open);
   open(Zoo.state.read());
