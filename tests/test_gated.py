@@ -96,7 +96,7 @@ def test_weights_by_request_say_whom_to_ask(hub: Server) -> None:
 
 def test_zoo_show_says_who_is_admitted_and_what_is_nearest(hub: Server) -> None:
     gated_card(gate="members")
-    text = run("show", "tiny").stdout
+    text = run("show", "tiny", "--all").stdout
     assert "gated: members; ask at https://huggingface.co/own/gated" in text
     assert "the nearest open encoder is" in text
     assert document("show", "tiny")["access"] == "gated: members; ask at https://huggingface.co/own/gated"

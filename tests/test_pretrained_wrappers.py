@@ -393,7 +393,10 @@ def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> No
         "mine"
     )
     assert line in str(zoo.card("mine").weights.note)
-    assert line in run("show", "mine").stdout.replace("\n", " ") or "widened" in run("show", "mine").stdout
+    assert (
+        line in run("show", "mine", "--all").stdout.replace("\n", " ")
+        or "widened" in run("show", "mine", "--all").stdout
+    )
     encoder, _ = zoo.load("mine")
     assert str(encoder.reading) == line
 

@@ -106,6 +106,8 @@ def test_memory_and_durations_are_read_with_their_units() -> None:
 def test_the_help_lists_every_verb_and_every_verb_explains_itself() -> None:
     text = run("--help").stdout
     assert all(f"  {verb} " in text for verb in VERBS) and "Examples:" in text
+    headings = re.findall(r"^(\w+):$", text, re.MULTILINE)
+    assert headings == ["Options", "Find", "Measure", "Look", "Share", "Manage"]
     assert run("--version").stdout == f"zoo {zoo.__version__}\n"
     for verb, known in VERBS.items():
         text = run(verb, "--help").stdout
@@ -138,7 +140,7 @@ def test_no_help_shows_more_than_30_options_and_help_all_shows_every_one() -> No
         everything = run(*name.split(), "--help-all").stdout
         assert all(re.search(rf"^  .*{one}\b", everything, re.MULTILINE) for one in declared), name
         assert "How the images are understood; see also 'zoo data':" in everything
-    assert folded == ["choose", "evaluate", "predict", "look", "features", "layers", "metric", "curve"]
+    assert folded == ["choose", "evaluate", "layers", "metric", "curve", "features", "predict", "look"]
 
 
 def test_a_verb_below_another_is_its_first_argument_alone() -> None:
@@ -255,7 +257,18 @@ def test_a_terminal_is_first_shown_families_in_a_line_each() -> None:
     known = {family.name: len(family.encoders) for family in list_families(load_catalogue())}
     assert header.split()[:4] == ["family", "encoders", "networks", "measured"]
     assert {line.split()[0]: int(line.split()[1]) for line in lines[: len(known)]} == known
-    assert f"{len(known)} families, {len(load_catalogue()):,} encoders" in lines[len(known)]
+    assert f"{len(known)} families, {len(load_catalogue()):,} encoders" in lines[len(known) + 1]
+    assert lines[len(known)] == "this terminal is too narrow for: released, trained by"
+
+
+def test_a_table_breaks_no_name_and_says_which_columns_a_terminal_has_no_room_for() -> None:
+    listed = [line.split()[0] for line in on_terminal(80, "list", "aim*", NO_COLOR="1").splitlines()[1:]]
+    assert listed[: len(names("list", "aim*"))] == names("list", "aim*")
+    lines = on_terminal(80, "recommend", "--device", "cuda", NO_COLOR="1").splitlines()
+    assert {*names("recommend")} <= {word for line in lines for word in line.split()}
+    assert any(line.startswith("this terminal is too narrow for: ") for line in lines)
+    text = on_terminal(60, "compare", "dino_vitS16", "dinov2_vitS14", "aimv2_vit3B14_448", NO_COLOR="1")
+    assert "aimv2_vit3B14_448" in text and "LicenseRef" not in text and "apple-amlr" in text
 
 
 def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.MonkeyPatch) -> None:

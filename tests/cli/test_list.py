@@ -116,41 +116,68 @@ class TestShow:
             WRONG: ["wrong weights"],
             "dino_vitS16": ["77.0 %", "commercial use", "yes"],
         }.items():
-            text = " ".join(run("show", encoder).stdout.split())
+            text = " ".join(run("show", encoder, "--all").stdout.split())
             assert [part for part in parts if part not in text] == []
 
     def test_a_card_fits_the_terminal(self) -> None:
-        lines = on_terminal(60, "show", "pocket_barlow_rn_shapes", NO_COLOR="1").splitlines()
+        lines = on_terminal(60, "show", "pocket_barlow_rn_shapes", "--all", NO_COLOR="1").splitlines()
         wrapped = [
             line for line in lines if " " in line.strip() and "://" not in line
         ]  # others are copied in one piece
         assert max(map(len, wrapped)) <= 60
 
+    def test_the_first_screen_has_what_one_decides_by_in_25_lines(self) -> None:
+        for encoder, error in {"dino_vitS16": "24.6 %", "dinov2_vitS14": "20.2 %", "clip_vitB16": "20.1 %"}.items():
+            lines = on_terminal(80, "show", encoder, NO_COLOR="1").splitlines()
+            labels = [line.split()[0] for line in lines[1:] if line[2:3].strip()]
+            assert [label for label in labels if label in ("error", "licence", "size", "features", "load", "next")] == (
+                ["error", "licence", "size", "features", "load", "next"]
+            )
+            assert len(lines) <= 25 and error in lines[1]
+        assert "interval 17.7 to 23.0" in run("show", "dinov2_vitS14").stdout
+
+    def test_patches_are_those_of_the_images_that_are_encoded(self) -> None:
+        assert "maps of 16 x 16 patches" in run("show", "dinov2_vitS14").stdout
+        positions = "for 37 x 37 patches of 518 px; images of 224 px have 16 x 16"
+        assert positions in run("show", "dinov2_vitS14", "--all").stdout
+
 
 class TestCompare:
+    def test_expected_errors_stand_where_none_was_measured(self) -> None:
+        pair = document("compare", "dino_vitS16", "dinov2_vitS14")["encoders"]
+        assert [len(one["expected"]) for one in pair] == [0, 5]
+        one = pair[1]["expected"]["train_test"]
+        assert one["interval"][0] < one["error"] < one["interval"][1] and pair[1]["train_test"] is None
+        result = run("compare", "dino_vitS16", "dinov2_vitS14")
+        text = f"{one['error']:.1f} ({one['interval'][0]:.1f}-{one['interval'][1]:.1f})"
+        assert text in result.stdout.splitlines()[1] and "(a-b)  expected, not measured" in result.stderr
+        listed = run("list", "dinov2_vitS14")
+        assert text in listed.stdout and "(a-b)  expected, not measured" in listed.stderr
+
     def test_only_differing_facts_are_shown(self) -> None:
         compared = document("compare", "dino_vitS16", "dino_vitS16_last")
         first, second = compared["encoders"]
         assert "z_dim" in compared["differing"] and "architecture" not in compared["differing"]
         assert all(first[name] != second[name] for name in compared["differing"])
         assert compared["difference"]["usability"] is None  # one is not known
-        rows = [line[0] for line in table("compare", "dino_vitS16", "dino_vitS16_last") if line]
-        assert "z_dim" in rows and "architecture" not in rows
+        shown = run("compare", "dino_vitS16", "dino_vitS16_last").stdout
+        assert "\ndimensions  " in shown and "\nkind of network" not in shown and "top1acc" not in shown
 
     def test_two_encoders_get_the_difference_of_their_risks(self) -> None:
         compared = document("compare", "dino_vitS16", "mae_vitB16")
         first, second = compared["encoders"]
         assert compared["difference"]["train_test"] == pytest.approx(second["train_test"] - first["train_test"])
-        assert ["error_100pct", "24.6", "34.0", "+9.4"] in table("compare", "dino_vitS16", "mae_vitB16")
+        header, first, *_ = table("compare", "dino_vitS16", "mae_vitB16")
+        assert header[:2] == ["error,", "percent"] and first[-3:] == ["24.6", "34.0", "+9.4"]
         several = ("compare", "dino_vitS16", "mae_vitB16", "swav_rn50")
-        assert table(*several)[0] == ["dino_vitS16", "mae_vitB16", "swav_rn50"]
+        assert table(*several)[0][2:] == ["dino_vitS16", "mae_vitB16", "swav_rn50"]
         assert "difference" not in document(*several)
 
     def test_assumed_and_wrong_numbers_are_marked(self) -> None:
         assert document("compare", "clip_rn50x4", "dino_rn50")["difference"]["approx"] is None
         assert ["approximation", "0.0~", "0.8"] in table("compare", "clip_rn50x4", "dino_rn50")
-        (row,) = [line for line in table("compare", "dino_rn50", WRONG) if line[:1] == ["error_100pct"]]
-        assert [cell.endswith("!") for cell in row[1:]] == [False, True, True]
+        (row,) = [line for line in table("compare", "dino_rn50", WRONG) if line[:1] == ["100%"]]
+        assert [cell.endswith("!") for cell in row[3:]] == [False, True, True]
         assert document("compare", "dino_rn50", WRONG, "--exclude-wrong")["difference"]["train_test"] is None
 
 
@@ -190,10 +217,12 @@ def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> Non
     assert cells["tiny_vitS16"] == ["?", "99.10*", "linear", "99.10*", "."]
     assert cells["mugs_vitb16_ep400"][1:] == ["79.0*!", "k-NN", "?", "79.0*!"]
     assert "reported by others" in result.stderr and "*!  reported and doubtful" in result.stderr
-    assert "imagenet-1k 99.10 %; 224 px; somebody: somebody/list, README.md" in run("show", "tiny_vitS16").stdout
-    assert "doubtful: Printed twice." in run("show", "mugs_vitb16_ep400").stdout
+    assert (
+        "imagenet-1k 99.10 %; 224 px; somebody: somebody/list, README.md" in run("show", "tiny_vitS16", "--all").stdout
+    )
+    assert "doubtful: Printed twice." in run("show", "mugs_vitb16_ep400", "--all").stdout
     assert [number["printed"] for number in document("show", "tiny_vitS16")["reported"]] == ["99.10"]
-    assert ["reported_linear", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
+    assert ["reported", "linear", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
 
 
 def test_what_others_measured_is_a_column_for_each_data_set() -> None:
@@ -212,7 +241,7 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
 
 
 def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
-    text = run("show", "dinov2_vitB14").stdout
+    text = run("show", "dinov2_vitB14", "--all").stdout
     assert "expected, 100%" in text and "from a reported linear probe" in " ".join(text.split())
     found = document("show", "dinov2_vitB14")["expected"]
     assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "reported probe"
@@ -221,13 +250,13 @@ def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
 
 
 def test_what_others_measured_of_one_encoder_is_short_and_apart_from_what_authors_say() -> None:
-    reported, others = run("show", "dinov2_vitB14").stdout.split("Measured by others")
+    reported, others = run("show", "dinov2_vitB14", "--all").stdout.split("Measured by others")
     assert "84.5 %" in reported and "cifar-10-clustering" not in reported
     assert "16 labels per class; 21 data sets. Natural: imagenet-1k 75.9, caltech-101 89.4; " in others
     assert "roxford-hard-retrieval 26.9*!" in others and "*! mAP@5" in others
     assert "zoo results dinov2_vitB14 --reported" in others
-    assert "pooled otherwise: projected to the space of texts" in run("show", "clip_vitB16").stdout
-    assert "Measured by others" not in run("show", "dino_vitS16").stdout
+    assert "pooled otherwise: projected to the space of texts" in run("show", "clip_vitB16", "--all").stdout
+    assert "Measured by others" not in run("show", "dino_vitS16", "--all").stdout
 
 
 def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
@@ -245,15 +274,15 @@ def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
 
 
 def test_lineage_and_where_origins_disagree_are_shown_and_in_json() -> None:
-    text = " ".join(run("show", "cradio_v4_vitH16").stdout.split())
+    text = " ".join(run("show", "cradio_v4_vitH16", "--all").stdout.split())
     assert "distilled from siglip2_vitgopt16_384, dinov3_vit7B16_lvd1689m, sam3_vitLplus14" in text
     assert "note Distilled from dinov3_vit7B16_lvd1689m under LicenseRef-DINOv3" in text
-    text = " ".join(run("show", "clip_vitB16").stdout.split())
+    text = " ".join(run("show", "clip_vitB16", "--all").stdout.split())
     assert "trained further as bioclip_vitB16, clip_vitB16_384_ft12k_ft1k, " in text
     shown = document("show", "clip_vitB16")
     assert {"Teacher of", "Trained further as"} == {*shown["lineage"]}
     assert "79.9 (measured by the study)" in shown["disagreements"]["linear, imagenet-1k"]
-    lines = on_terminal(80, "show", "clip_vitB16", NO_COLOR="1").splitlines()
+    lines = on_terminal(80, "show", "clip_vitB16", "--all", NO_COLOR="1").splitlines()
     start = lines.index("Where origins disagree (percent)")
     told = lines[start : lines.index("", start)]
     assert any(line.startswith("  linear, imagenet-1k ") for line in told) and max(map(len, told)) <= 80

@@ -61,7 +61,7 @@ def test_what_is_no_kind_of_images_is_one_sentence_with_those_there_are(verb: tu
 def test_a_card_without_any_number_is_shown_and_what_is_missing_is_one_sentence(numberless: list[str]) -> None:
     name = "rad_dino_vitB14"
     assert name in numberless
-    assert "nothing was measured of it" in said(run("show", name).stdout)
+    assert "nothing was measured of it" in said(run("show", name, "--all").stdout)
     assert document("show", name)["expected"]["rests_on"] == "kin"
     for asked, words in (
         ((), f"nothing was measured of {name}"),

@@ -127,9 +127,20 @@ def test_a_filter_asks_for_what_licences_and_facts_allow() -> None:
         assert found and {record[name] for record in found} <= allowed
 
 
+def test_without_labels_there_are_as_many_as_imagenet_has() -> None:
+    every = document("recommend")
+    assert (every["n_labels"], every["encoders"]) == (
+        1_281_167,
+        document("recommend", "--labels", "1281167")["encoders"],
+    )
+    assert "on ImageNet-1K, all labels, percent" in run("recommend").stdout
+    assert document("recommend", "--like", "eurosat")["n_labels"] == 12_811
+    assert "1,281 labels per class" in run("recommend", "--domain", "satellite").stdout
+    assert document("recommend", "--measured")["n_labels"] == 1_281_167
+
+
 def test_what_cannot_be_answered_is_one_sentence() -> None:
     for options, said, code in (
-        ("", "Missing option '--labels'", 2),
         ("--labels 999", "expected at least 1,000", 2),
         ("--labels 1281168", "expected at most 1,281,167", 2),
         ("--labels 9 --classes 10", "expected at least", 2),

@@ -114,7 +114,7 @@ def test_the_verbs_of_the_command_know_them(folders: Path, tmp_path: Path) -> No
     assert document("verify", ONE)["sound"]
     assert document("check", ONE)["encoders"][0]["state"] == "same"
     assert document("list", "--where", 'pretraining_data == "digits" and ssl_mode == "contrastive"')["n_matching"] == 1
-    assert "shapes" in run("show", ONE).stdout
+    assert "shapes" in run("show", ONE, "--all").stdout
     assert document("doctor", "--offline")["sound"]
     run("export", ONE, "--hub", str(tmp_path / "hub"))
     assert f"shipped:pocket/{ONE}.safetensors" in (tmp_path / "hub" / "README.md").read_text()

@@ -66,7 +66,11 @@ def test_a_damaged_table_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_show_says_in_a_line_where_the_same_weights_give_other_features() -> None:
-    (line,) = [line for line in run("show", "dinov2_vitS14").stdout.splitlines() if "hf:facebook/dinov2-small:" in line]
+    (line,) = [
+        line
+        for line in run("show", "dinov2_vitS14", "--all").stdout.splitlines()
+        if "hf:facebook/dinov2-small:" in line
+    ]
     assert line.split()[:2] == ["other", "features"] and "the same at 518 px" in line
     told = {one["place"]: one["says"] for one in document("show", "dinov2_vitS14")["same_weights"]}
     assert set(told) == {"hf:facebook/dinov2-small", "timm"}
@@ -79,7 +83,7 @@ def test_show_of_a_place_names_the_encoder_with_its_weights(monkeypatch: pytest.
     name = "timm:vit_base_patch16_clip_224.openai"
     with pytest.warns(NameNote, match=r"of the same weights is 'clip_vitB16', whose features are others: GELU "):
         unlisted.load_unlisted_card(name)
-    (line,) = [line for line in run("show", name).stdout.splitlines() if line.startswith("  other features")]
+    (line,) = [line for line in run("show", name, "--all").stdout.splitlines() if line.startswith("  other features")]
     assert "than clip_vitB16, of the same weights: GELU is the exact one" in line
     assert document("show", name)["same_weights"][0]["encoder"] == "clip_vitB16"
     assert [one.place for one in find_same_weights(load_catalogue()["clip_vitB16@avg"])] == [

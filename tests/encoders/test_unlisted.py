@@ -185,7 +185,7 @@ def test_rows_of_a_name_without_a_card_bring_its_card_into_the_users_folder(hub:
 
 def test_a_name_without_a_card_is_shown_checked_and_registered_like(hub: Server, tmp_path: Path) -> None:
     publish_vit(hub)
-    assert "transformers:vit" in run("show", "hf:own/vit").stdout
+    assert "transformers:vit" in run("show", "hf:own/vit", "--all").stdout
     zoo.load("hf:own/vit")
     run("check", "hf:own/vit")
     other = {name: tensor + 0.01 for name, tensor in as_published(vit()).items()}
@@ -255,7 +255,7 @@ def test_a_repository_of_the_weights_of_a_card_says_what_is_different(hub: Serve
     (told,) = document("show", "hf:facebook/dinov2-small")["same_weights"]
     assert told["encoder"] == "dinov2_vitS14" and "the same at 518 px" in told["says"]
     assert "other features than dinov2_vitS14, of the same weights: positions" in " ".join(
-        run("show", "hf:facebook/dinov2-small").stdout.split()
+        run("show", "hf:facebook/dinov2-small", "--all").stdout.split()
     )
 
 

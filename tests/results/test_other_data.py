@@ -88,7 +88,7 @@ def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
 @for_each([PUBLISHED_ID, UNMEASURED_ID])
 def test_what_an_encoder_did_on_them_is_shown_with_its_source(encoder: str, add_rows: AddRows) -> None:
     add_rows(*(row | {"source": "own", "dataset": "birds"} for row in ROWS))
-    printed = run("show", encoder).stdout
+    printed = run("show", encoder, "--all").stdout
     section = printed[printed.index("Measured on birds by the source 'own'") :]
     lines = [line.split() for line in section.splitlines()]
     assert ["100%", "(1,347", "images)", "3.1"] in lines
@@ -128,7 +128,7 @@ def test_errors_and_components_are_of_the_newest_generation_of_a_protocol(add_ro
     summary = summaries(dataset="birds")[PUBLISHED_ID]
     assert set(summary.errors.values()) == {3.0}
     assert summary.decomposition is not None and summary.decomposition.approximation == 3.0
-    section = run("show", PUBLISHED_ID).stdout.partition("Measured on birds")[2]
+    section = run("show", PUBLISHED_ID, "--all").stdout.partition("Measured on birds")[2]
     assert "zoo-logistic-3" in section and "zoo-logistic-2" not in section
     errors = [one for one in generation(3) if "metric" not in one or one["metric"] == "linear_probe_error"]
     parts = [one for one in generation(2) if one.get("metric") not in (None, "linear_probe_error")]

@@ -76,6 +76,7 @@ class AnswerColumn:
     key: str = ""  # in a DataFrame, with the unit, as "error_percent"; "ci_{}_percent" has two ends
     role: str = ""  # a class of its cells on a page
     has_numbers: bool = False  # in texts
+    spare: int = 0  # a screen too narrow for all columns leaves out those of the highest first; 0: never
 
     @property
     def is_number(self) -> bool:
@@ -162,6 +163,11 @@ class AnswerTable:
         return [place for place, one in enumerate(self.shown) if one.is_number]
 
     @property
+    def spare(self) -> list[str]:
+        """Headings of the columns that a narrow screen leaves out, in this order."""
+        return [str(one.heading) for one in sorted(self.shown, key=lambda one: -one.spare) if one.spare]
+
+    @property
     def records(self) -> list[dict[str, Any]]:
         """Each row by the keys of a DataFrame."""
         keyed: dict[str, Sequence[Any]] = {}
@@ -172,11 +178,15 @@ class AnswerTable:
     def as_texts(self) -> dict[str, Any]:
         """What screens show, for JSON; :func:`read_table` makes a table of it."""
         said = {"title": self.title, "about": self.about, "answer": [*self.answer], "notes": [*self.notes]}
-        return {"headings": self.headings, "rows": self.rows, "numbers": self.numbers, **said}
+        return {"headings": self.headings, "rows": self.rows, "numbers": self.numbers, "spare": self.spare, **said}
 
     def take(self, most: int) -> AnswerTable:
         """The first rows."""
         return replace(self, columns=[replace(one, values=one.values[:most]) for one in self.columns])
+
+    def drop(self, heading: str) -> AnswerTable:
+        """The table without the columns of one heading."""
+        return replace(self, columns=[one for one in self.columns if one.heading != heading])
 
     def set_apart(self, names: Collection[str] | None = None) -> tuple[AnswerTable, dict[str, str]]:
         """The table without columns, of these or of all texts, that have one cell in all rows; and those cells."""
@@ -190,12 +200,21 @@ class AnswerTable:
 
 
 def make_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = (), **said: Any
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[int] = (),
+    spare: Sequence[str] = (),
+    **said: Any,
 ) -> AnswerTable:
-    """A table of rows of texts; ``numbers`` are the places of columns that are aligned to the right."""
+    """A table of rows of texts; ``numbers`` are the places of columns that are aligned to the right.
+
+    A narrow screen leaves out the columns whose headings are ``spare``, in this order.
+    """
     cells = [*zip(*rows, strict=True)] or [()] * len(headings)
+    order = {heading: len(spare) - place for place, heading in enumerate(spare)}
     columns = [
-        AnswerColumn(heading, values, has_numbers=place in numbers)
+        AnswerColumn(heading, values, has_numbers=place in numbers, spare=order.get(heading, 0))
         for place, (heading, values) in enumerate(zip(headings, cells, strict=True))
     ]
     return AnswerTable(columns=columns, **said)
@@ -207,11 +226,11 @@ def read_table(texts: Mapping[str, Any]) -> AnswerTable:
 
 
 def make_column_table(
-    columns: Mapping[str, Sequence[Any]], *, numbers: Collection[str] = (), **said: Any
+    columns: Mapping[str, Sequence[str]], *, numbers: Collection[str] = (), **said: Any
 ) -> AnswerTable:
-    """A table of columns by their headings; ``numbers`` are texts that are aligned to the right, as numbers are."""
-    made = [AnswerColumn(name, values, has_numbers=name in numbers) for name, values in columns.items()]
-    return AnswerTable(columns=made, **said)
+    """A table of columns of texts by their headings; the rest is as of :func:`make_table`."""
+    places = [place for place, name in enumerate(columns) if name in numbers]
+    return make_table([*columns], zip(*columns.values(), strict=True), numbers=places, **said)
 
 
 # --- notebooks and pages ---------------------------------------------------------------------------------------------

@@ -215,6 +215,15 @@ FREEDOM: tuple[CommercialUse, ...] = ("no", "unknown", "conditions", "yes")  # t
 _JOINS = {" OR ": max, " AND ": min}  # the loosest first; of two to choose from the better one counts
 
 
+def shorten_licence(licence: str) -> str:
+    """A licence as a table names it: without the prefix of texts that SPDX has no id for.
+
+    >>> shorten_licence("LicenseRef-DINOv3"), shorten_licence("MIT")
+    ('DINOv3', 'MIT')
+    """
+    return licence.removeprefix("LicenseRef-")
+
+
 def get_commercial_use(licence: str) -> CommercialUse:
     """Whether a licence allows commercial use, from the table; of an SPDX expression, what all of it together allows.
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ..analysis.label_budget import (
     LEVEL,
+    MOST_LABELS,
     N_CLASSES,
     N_VALIDATION_IMAGES,
     Curve,
@@ -35,6 +36,7 @@ from ..analysis.reported_agreement import select_reported_numbers
 from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import GATED, get_domain, get_image_domains
+from ..cards.licences import shorten_licence
 from ..cards.schema import EncoderCard, Missing, format_fact
 from ..errors import QueryError, format_count
 from ..results.derived import select_main_protocol, summaries
@@ -225,7 +227,8 @@ class Ranking(ShownInNotebooks, Generic[Number]):
     @property
     def title(self) -> str:
         """What is expected, on which images."""
-        a_class = describe_labels_per_class(self.n_labels, self.n_classes)
+        is_all = self.images == ON_IMAGENET and self.n_labels == MOST_LABELS
+        a_class = "all labels" if is_all else describe_labels_per_class(self.n_labels, self.n_classes)
         return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
 
 
@@ -240,9 +243,16 @@ def list_card_columns(cards: Iterable[EncoderCard]) -> list[AnswerColumn]:
             [one.architecture.n_parameters for one in known],
             form=format_short_number,
             key="n_parameters",
+            spare=3,
         ),
-        AnswerColumn("dim", [one.representation.dim for one in known], form=str, key="dim"),
-        AnswerColumn("licence", licences, form=lambda text: "?" if text in reasons else text, key="licence"),
+        AnswerColumn("dim", [one.representation.dim for one in known], form=str, key="dim", spare=4),
+        AnswerColumn(
+            "licence",
+            licences,
+            form=lambda text: "?" if text in reasons else shorten_licence(text),
+            key="licence",
+            spare=1,
+        ),
     ]
 
 
@@ -376,7 +386,7 @@ def _by_reported(n_labels: int, conditions: Sequence[Filter], protocol: str) -> 
 
 
 def recommend(
-    n_labels: int,
+    n_labels: int | None = None,
     n_classes: int | None = None,
     *,
     like: str | None = None,
@@ -387,7 +397,8 @@ def recommend(
     """Encoders by the error to expect, percent, of a linear probe with ``n_labels`` images, as ``zoo recommend`` does.
 
     The images are like a data set (``like``), of a kind such as "satellite" (``domain``), or those of ImageNet-1K;
-    ``n_classes`` is by default that of the data set. ``include_gone`` ranks encoders without weights, too.
+    ``n_classes`` is by default that of the data set. Without ``n_labels`` there are as many per class as ImageNet-1K
+    has, 1,281. ``include_gone`` ranks encoders without weights, too.
 
     Raises
     ------
@@ -399,6 +410,9 @@ def recommend(
     images = Images.named(like, domain) if like or domain else ON_IMAGENET
     if n_classes is None and images.dataset:
         n_classes = list_datasets()[images.dataset].n_classes
+    if n_labels is None:
+        n_classes = n_classes or N_CLASSES
+        n_labels = MOST_LABELS if n_classes == N_CLASSES else MOST_LABELS * n_classes // N_CLASSES
     if n_classes is None:
         raise QueryError(f"Got no number of classes, expected n_classes for {images.words}.")
     if images.dataset == IMAGENET and n_classes == N_CLASSES:

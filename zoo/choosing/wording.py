@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.answers import AnswerColumn, AnswerTable, make_interval_columns, render_html_table
 from ..cards.catalogue import load_catalogue
+from ..cards.licences import shorten_licence
 from ..errors import format_count, format_range
 from ..looking import pages
 from ..optional import require_extra
@@ -72,11 +73,11 @@ def build_ranked_table(choice: Choice) -> AnswerTable:
         ),
         AnswerColumn(None, [one.n_train for one in standings], key="n_train"),
         AnswerColumn(None, [one.n_test for one in standings], key="n_test"),
-        AnswerColumn("images/s", cost("images_per_second"), form=format_rate, key="images_per_second"),
-        AnswerColumn("memory", cost("memory_bytes"), form=format_memory, key="memory_bytes"),
-        AnswerColumn("features", cost("feature_bytes"), form=format_memory, key="feature_bytes"),
+        AnswerColumn("images/s", cost("images_per_second"), form=format_rate, key="images_per_second", spare=2),
+        AnswerColumn("memory", cost("memory_bytes"), form=format_memory, key="memory_bytes", spare=5),
+        AnswerColumn("features", cost("feature_bytes"), form=format_memory, key="feature_bytes", spare=6),
         parameters,
-        replace(licence, form=str),
+        replace(licence, form=shorten_licence),
     ]
     return AnswerTable(title=describe_choice(choice), columns=columns, answer=answer(choice))
 
@@ -233,7 +234,7 @@ def build_plan_table(plan: ChoicePlan) -> AnswerTable:
         AnswerColumn("images/s", rates, form=format_rate),
         AnswerColumn("memory", [one.memory_bytes for one in some], form=format_memory),
         parameters,
-        replace(licence, form=str),
+        replace(licence, form=shorten_licence),
     ]
     data = plan.data
     title = f"Plan for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}"

@@ -37,10 +37,14 @@ from .output import escape_output
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """The module of this package that defines a verb, as ``VERB_command``, and its line in the help above it."""
+    """The module of this package that defines a verb, as ``VERB_command``, and its line in the help above it.
+
+    ``group`` is the heading that it stands below, what it is for; a verb below another has none.
+    """
 
     module: str
     line: str
+    group: str = ""
 
 
 def load_command(verb: Verb, function: str) -> click.Command:
@@ -76,37 +80,37 @@ class CommandWithVerbs(FoldedCommand):
             formatter.write_dl([(f"{ctx.info_name} {name}", verb.line) for name, verb in self.verbs.items()])
 
 
-VERBS = {
-    "list": Verb("list", "List encoders: filter, sort, choose columns."),
-    "show": Verb("show", "Show everything known of one encoder."),
-    "results": Verb("results", "Show the measured errors and their components."),
-    "compare": Verb("list", "Show how encoders differ."),
-    "recommend": Verb("recommend", "Rank encoders by the error to expect with the labels you have."),
-    "data": Verb("data", "Show how your images are understood."),
-    "choose": Verb("choose", "Find the encoder for your labelled images."),
-    "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
-    "predict": Verb("predict", "Classify images by a saved probe."),
-    "look": Verb("look", "See what encoders see in images."),
-    "features": Verb("features", "Compute features of images, once."),
-    "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
-    "runs": Verb("runs", "Show what is done, running or failed of work on many workers."),
-    "probe": Verb("evaluate", "Train tuned linear probes on features."),
-    "decompose": Verb("evaluate", "Show the components of the full-shot error."),
-    "metric": Verb("metric", "Measure how good features are, without labels."),
-    "curve": Verb("curve", "Show what pre-training is worth on a task."),
-    "study": Verb("study", "Answer the paper's questions with the results."),
-    "site": Verb("site", "Write a static site of everything the zoo knows."),
-    "get": Verb("weights", "Fetch the weights of encoders into the cache."),
-    "register": Verb("register", "Add a checkpoint of your own as an encoder."),
-    "unregister": Verb("register", "Take encoders that you have registered out of the zoo."),
-    "check": Verb("register", "Compare features with those of the first load."),
-    "verify": Verb("cache", "Re-hash all stored weights."),
-    "cache": Verb("cache", "List, remove or tidy the stored weights."),
-    "mirror": Verb("weights", "Copy weights to where there is no network."),
-    "export": Verb("site", "Write a folder for the Hugging Face Hub."),
-    "doctor": Verb("doctor", "Check this installation."),
-    "demo": Verb("demo", "Run the main job on real input."),
-    "completion": Verb("doctor", "Print the completion script of a shell."),
+VERBS = {  # by group, each in the order of a first use
+    "list": Verb("list", "List encoders: filter, sort, choose columns.", "Find"),
+    "show": Verb("show", "Show one encoder: error, licence, size, the line to load it.", "Find"),
+    "results": Verb("results", "Show the measured errors and their components.", "Find"),
+    "compare": Verb("list", "Show how encoders differ.", "Find"),
+    "recommend": Verb("recommend", "Rank encoders by the error to expect with the labels you have.", "Find"),
+    "data": Verb("data", "Show how your images are understood.", "Find"),
+    "choose": Verb("choose", "Find the encoder for your labelled images.", "Find"),
+    "evaluate": Verb("evaluate", "Measure encoders on your labelled images.", "Measure"),
+    "decompose": Verb("evaluate", "Show the components of the full-shot error.", "Measure"),
+    "layers": Verb("layers", "Find the block, pooling and image size that suit yours.", "Measure"),
+    "metric": Verb("metric", "Measure how good features are, without labels.", "Measure"),
+    "curve": Verb("curve", "Show what pre-training is worth on a task.", "Measure"),
+    "probe": Verb("evaluate", "Train tuned linear probes on features.", "Measure"),
+    "features": Verb("features", "Compute features of images, once.", "Measure"),
+    "predict": Verb("predict", "Classify images by a saved probe.", "Measure"),
+    "runs": Verb("runs", "Show what is done, running or failed of work on many workers.", "Measure"),
+    "look": Verb("look", "See what encoders see in images.", "Look"),
+    "study": Verb("study", "Answer the paper's questions with the results.", "Look"),
+    "site": Verb("site", "Write a static site of everything the zoo knows.", "Look"),
+    "demo": Verb("demo", "Run the main job on real input.", "Look"),
+    "export": Verb("site", "Write a folder for the Hugging Face Hub.", "Share"),
+    "mirror": Verb("weights", "Copy weights to where there is no network.", "Share"),
+    "get": Verb("weights", "Fetch the weights of encoders into the cache.", "Manage"),
+    "register": Verb("register", "Add a checkpoint of your own as an encoder.", "Manage"),
+    "unregister": Verb("register", "Take encoders that you have registered out of the zoo.", "Manage"),
+    "check": Verb("register", "Compare features with those of the first load.", "Manage"),
+    "verify": Verb("cache", "Re-hash all stored weights.", "Manage"),
+    "cache": Verb("cache", "List, remove or tidy the stored weights.", "Manage"),
+    "doctor": Verb("doctor", "Check this installation.", "Manage"),
+    "completion": Verb("doctor", "Print the completion script of a shell.", "Manage"),
 }
 
 _EPILOG = """\b
@@ -115,6 +119,7 @@ Examples:
   zoo list --where 'family == "vit" and z_dim <= 768' --sort train_test
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
+  zoo recommend
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
   zoo choose ./birds --time 30m --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
@@ -163,8 +168,10 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.line) for name, verb in VERBS.items()])
+        width = max(map(len, VERBS))
+        for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+            with formatter.section(group):
+                formatter.write_dl([(n.ljust(width), verb.line) for n, verb in VERBS.items() if verb.group == group])
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..cards.catalogue import LIST, PLACES, Catalogue, load_catalogue
+from ..cards.licences import shorten_licence
 from ..cards.representations import MARK, get_base_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, format_fact
 from ..cards.search import is_glob
@@ -31,7 +32,11 @@ from ..results.reported_values import PROTOCOLS
 from ..results.values import SETTINGS, ResultErratum, Summary
 from .output import NothingFound, make_record
 
+if TYPE_CHECKING:
+    from ..choosing.expectations import ExpectedError
+
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
+EXPECTED = "(a-b)  expected, not measured; nine in ten such intervals hold the error"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
@@ -39,7 +44,7 @@ WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks 
 def format_fact_cell(fact: Fact, value: Any) -> str:
     """A value as a table shows it."""
     if type(value) is str:  # most of them
-        return value
+        return shorten_licence(value)
     if value is NOT_APPLICABLE:
         return "-"
     if value is NOT_PUBLISHED:
@@ -107,6 +112,27 @@ _OF_REPORTED = {
     REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe",
     DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
 }
+
+
+def estimate_unmeasured(subjects: Sequence[Subject], n_labels: int = SETTINGS[0].n_labels) -> dict[str, ExpectedError]:
+    """The errors to expect on ImageNet-1K of those that were not measured there, by id; of toy encoders none."""
+    from ..choosing.expectations import estimate_errors  # and the model of errors, which other columns do without
+    from ..choosing.ranking import ON_IMAGENET, is_of_pocket
+
+    cards = {one.id: one.card for one in subjects if one.measured is None}
+    cards = {name: card for name, card in cards.items() if not is_of_pocket(card)}
+    return estimate_errors(cards, n_labels, 1_000, images=ON_IMAGENET)
+
+
+def build_expected_record(one: ExpectedError) -> dict[str, Any]:
+    """An expected error as JSON."""
+    facts = {"error": one.error, "interval": list(one.interval), "rests_on": one.basis, "how": one.how}
+    return facts | {"source": one.source}
+
+
+def format_expected(one: ExpectedError) -> str:
+    """An expected error as a table shows it, told apart from a measured one by its interval."""
+    return f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))})"
 
 
 def list_older_parts_notes(known: Iterable[Summary | None]) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,15 +30,20 @@ from ..results.facts import (
     select_satisfying,
     sort_by_column,
 )
-from ..results.values import IMAGENET
+from ..results.values import IMAGENET, SETTINGS
+from ..results.wording import format_column_label
 from .facts import (
+    EXPECTED,
     LEGEND,
     WRONG,
+    build_expected_record,
     describe_left_out_encoders,
     describe_only_experiments,
+    estimate_unmeasured,
     explain_marks,
     format_cell,
     format_cells,
+    format_expected,
     list_experiment_notes,
     list_older_parts_notes,
     list_protocol_notes,
@@ -60,7 +65,7 @@ from .options import (
 from .output import (
     NothingFound,
     add_json_option,
-    can_fit_table,
+    fit_table,
     make_record,
     print_json,
     print_notes,
@@ -68,8 +73,12 @@ from .output import (
     wrap_text,
 )
 
-_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-_DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
+if TYPE_CHECKING:
+    from ..choosing.expectations import ExpectedError
+
+_ERROR = SETTINGS[0].column
+_DEFAULT_COLUMNS = f"encoder,architecture,z_dim,n_parameters,{_ERROR},reported,licence"
+_SPARE = ("architecture", "z_dim", "reported", "licence")  # that a narrow terminal does without, in this order
 _OF_OTHERS = (
     "what others measured on a data set, such as others_eurosat or others_cifar_100: with labels before nearest "
     "neighbours before texts, in percent, higher is better; 'zoo results --dataset NAME' has all"
@@ -180,11 +189,13 @@ def list_command(
     elif listed:
         known = [subject.summary for subject in listed if any(fact.is_risk for fact in wanted.values())]
         protocols = mark_protocols(known)
-        shown = _print_subjects(wanted, listed, protocols, are_default=columns is None)
+        expected = estimate_unmeasured(listed) if columns is None and dataset is None else {}
+        shown = _print_subjects(wanted, listed, protocols, expected, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + format_count(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
         notes = [
             f"{count}{where}    {LEGEND}",
+            *[EXPECTED] * bool(expected),
             *list_protocol_notes(protocols),
             *explain_marks(shown),
             *describe_left_out_encoders(listed),
@@ -197,18 +208,23 @@ def list_command(
 
 
 def _print_subjects(
-    wanted: Mapping[str, Fact], listed: Sequence[Subject], protocols: Mapping[str, str], *, are_default: bool
+    wanted: Mapping[str, Fact],
+    listed: Sequence[Subject],
+    protocols: Mapping[str, str],
+    expected: Mapping[str, ExpectedError],
+    *,
+    are_default: bool,
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
     columns = {name: format_cells(fact, listed, protocols) for name, fact in wanted.items()}
-    for name in ("", *(_DISPENSABLE if are_default else ())):
-        columns.pop(name, None)
-        facts = {name: find_fact(name) for name in columns}
-        numbers = {name for name, fact in facts.items() if "number" in fact.kind and not fact.is_of_others}
-        if can_fit_table(table := make_column_table(columns, numbers=numbers)):
-            break
+    numbers = {name for name, fact in wanted.items() if "number" in fact.kind and not fact.is_of_others}
+    if expected:
+        errors = zip(listed, columns[_ERROR], strict=True)
+        columns[_ERROR] = [format_expected(expected[one.id]) if one.id in expected else cell for one, cell in errors]
+        numbers.remove(_ERROR)  # which intervals follow
+    table = make_column_table(columns, numbers=numbers, spare=_SPARE if are_default else ())
     print_table(table)
-    return dict(zip(facts.values(), columns.values(), strict=True))
+    return {wanted[name]: columns[name] for name in fit_table(table).headings}
 
 
 def _columns(names: str) -> dict[str, Fact]:
@@ -322,10 +338,7 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
         "commercial use": [_commercial(one.values("commercial_use")) for one in found],
     }
     numbers = ("encoders", "networks", "measured")
-    for name in ("released", "trained by"):  # which a narrow terminal does without
-        if not can_fit_table(make_column_table(columns)):
-            del columns[name]
-    print_table(make_column_table(columns, numbers=numbers))
+    print_table(make_column_table(columns, numbers=numbers, spare=("released", "trained by")))
     n_networks = sum(len(one.networks) for one in found)
     family = f"{len(found)} famil{'ies' if len(found) != 1 else 'y'}"
     print_notes(
@@ -358,6 +371,7 @@ def _words(found: Sequence[Any], most: int) -> str:
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 _NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the heading, released says month and year
+_TOLD_BY_MARKS = ("is_wrong", "approx_is_assumed", "protocol")
 _ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks next to them can be misread
 
 
@@ -406,41 +420,69 @@ def compare_command(
     ids = list(dict.fromkeys(subject.id for subject in compared))
     by_others = find_shared_numbers(ids)
     differences = {fact.name: _difference(fact, compared) for fact in risks} if is_pair else {}
+    expected = {} if dataset else {one.column: estimate_unmeasured(compared, one.n_labels) for one in SETTINGS}
     if as_json:
         shown = [*differing, *risks]
         shown += [fact for fact in map(FACTS.__getitem__, _ALWAYS_IN_JSON) if fact not in differing]
         document: dict[str, Any] = {} if dataset is None else {"dataset": dataset}
         document["differing"] = [fact.name for fact in differing]
         document["encoders"] = [
-            {"encoder": subject.id, **make_record({fact.name: fact.of(subject) for fact in shown})}
-            for subject in compared
+            {"encoder": one.id, **make_record({fact.name: fact.of(one) for fact in shown})}
+            | {"expected": {name: build_expected_record(of[one.id]) for name, of in expected.items() if one.id in of}}
+            for one in compared
         ]
         shared = {"measured_by_others": build_shared_records(by_others)}
         print_json(document | ({"difference": differences} if is_pair else {}) | shared)
         return
-    known = [subject.summary for subject in compared]
+    _print_compared(compared, differing, risks, differences, expected, dataset)
+    if by_others:
+        print_shared(by_others, ids)
+
+
+def _print_compared(
+    compared: Sequence[Subject],
+    differing: Sequence[Fact],
+    risks: Sequence[Fact],
+    differences: Mapping[str, float | None],
+    expected: Mapping[str, Mapping[str, ExpectedError]],
+    dataset: str | None,
+) -> None:
+    """The errors of all, then the facts in which they differ; lines on which nothing is known are left out."""
+    known, ids = [subject.summary for subject in compared], [subject.id for subject in compared]
     protocols = mark_protocols(known)
-    table = {fact: [format_cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
-    if differing:
-        print_table(make_table(["", *ids], [[fact.name, *table[fact]] for fact in differing]))
-        click.echo()
+    cells = {fact: [format_cell(fact, one, protocols) for one in compared] for fact in (*risks, *differing)}
+    for name, of in expected.items():
+        row = zip(ids, cells[FACTS[name]], strict=True)
+        cells[FACTS[name]] = [format_expected(of[one]) if one in of else cell for one, cell in row]
     mark = WRONG if any(subject.is_wrong for subject in compared) else ""
     rows = []
     for fact in risks:
-        row = [fact.other_name or fact.name, *table[fact]]
-        if is_pair:
-            difference = differences[fact.name]
-            plus = "+" if difference is not None and difference >= 0.05 else ""
-            row.append("" if difference is None else f"{plus}{format_points(difference)}{mark}")
-        rows.append(row)
-    first = "risk, in percent" + (f", on {dataset}" if dataset is not None else "")
-    headers = [first, *ids, *["difference"] * is_pair]
+        difference = differences.get(fact.name)
+        plus = "+" if difference is not None and difference >= 0.05 else ""
+        last = "" if difference is None else f"{plus}{format_points(difference)}{mark}"
+        rows += [[format_column_label(fact), *cells[fact], *[last] * bool(differences)]] * (
+            not _is_unknown(cells[fact])
+        )
+    headers = ["error, percent" + (f", on {dataset}" if dataset is not None else ""), *ids]
+    headers += ["difference"] * bool(differences)
     print_table(make_table(headers, rows, numbers=range(1, len(headers))))
-    n_same = len(facts) - len(risks) - len(differing)
-    notes = [f"{n_same} facts are the same    {LEGEND}", *list_protocol_notes(protocols), *explain_marks(table)]
+    told = [fact for fact in differing if fact.name not in _TOLD_BY_MARKS and not _is_unknown(cells[fact])]
+    if told:
+        click.echo()
+        print_table(make_table(["", *ids], [[format_column_label(fact), *cells[fact]] for fact in told]))
+    n_same = len(FACTS) - len(_NOT_COMPARED) - len(risks) - len(differing)
+    shown = {fact: cells[fact] for fact in (*risks, *told)}
+    notes = [
+        *[EXPECTED] * any(expected.values()),
+        f"{n_same} facts are the same    {LEGEND}",
+        *list_protocol_notes(protocols),
+    ]
+    notes += explain_marks(shown)
     print_notes([*notes, *describe_left_out_encoders(compared), *list_older_parts_notes(known)])
-    if by_others:
-        print_shared(by_others, ids)
+
+
+def _is_unknown(cells: Sequence[str]) -> bool:
+    return not set(cells) - {"?", ".", "-"}
 
 
 def _difference(fact: Fact, compared: Sequence[Subject]) -> float | None:

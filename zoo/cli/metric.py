@@ -166,7 +166,8 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
             [one.name, one.title, one.kind, one.needs, one.unit, BETTER[one.higher_is_better], one.source]
             for one in ordered
         ]
-        print_table(make_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows))
+        heads = ["metric", "called", "kind", "needs", "unit", "better", "source"]
+        print_table(make_table(heads, rows, spare=("source", "kind", "unit")))
         return
     if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")

@@ -133,16 +133,32 @@ def make_record(values: Mapping[str, Any]) -> dict[str, Any]:
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
-_NARROWEST = 14  # characters that a column of text keeps, or the table becomes blocks
-_NARROWEST_FIRST = 30
+_NARROWEST = 10  # characters that a column of text keeps, or the table becomes blocks
+_PIECE = re.compile(r"\s+|[^\s/]*/+|[^\s/]+")  # of texts, between which lines end; ids have neither spaces nor slashes
+
+
+def fit_table(table: AnswerTable) -> AnswerTable:
+    """The table without as many of its spare columns as the terminal has no room for."""
+    for heading in table.spare:
+        if can_fit_table(table):
+            break
+        table = table.drop(heading)
+    return table
 
 
 def print_table(table: AnswerTable) -> None:
-    """Prints a table; columns of numbers are aligned to the right and never wrapped.
+    """Prints a table; columns of numbers are aligned to the right and never wrapped, names never broken.
 
-    A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
-    each row becomes a block of lines.
+    A table that is wider than the terminal is printed without its spare columns, then with wrapped texts and broken
+    headers; if numbers and names would not fit even so, each row becomes a block of lines.
     """
+    fitting = fit_table(table)
+    _print_fitting(fitting)
+    if hidden := [heading for heading in table.headings if heading not in fitting.headings]:
+        print_notes([f"this terminal is too narrow for: {', '.join(hidden)}"])
+
+
+def _print_fitting(table: AnswerTable) -> None:
     right, columns, width = table.numbers, _escaped(table), get_terminal_width()
     widths = _widths(columns)
     if sum(widths) + 2 * (len(widths) - 1) <= width:
@@ -155,9 +171,12 @@ def print_table(table: AnswerTable) -> None:
         return
     columns = [[_broken(one[0]) if place in right else one[0], *one[1:]] for place, one in enumerate(columns)]
     widths = _widths(columns)
-    leasts = [wide if place in right or not place else min(wide, _NARROWEST) for place, wide in enumerate(widths)]
-    if sum(leasts) + len(leasts) - 1 > width:  # only then are names in the first column broken, which people copy
-        leasts[0] = min(leasts[0], _NARROWEST_FIRST)
+    leasts = [
+        wide if place in right or not place else min(wide, max(_NARROWEST, _longest_piece(columns[place])))
+        for place, wide in enumerate(widths)
+    ]
+    if sum(leasts) + len(leasts) - 1 > width:  # only then are paths and addresses in the first column broken
+        leasts[0] = min(leasts[0], max(_NARROWEST, _longest_piece(columns[0])))
     headers, *rows = zip(*columns, strict=True)
     if sum(leasts) + len(leasts) - 1 > width:
         for row in rows:
@@ -168,7 +187,23 @@ def print_table(table: AnswerTable) -> None:
     while sum(widths) + len(widths) - 1 > width:  # the widest column that may still shrink does
         free = [place for place, least in enumerate(leasts) if widths[place] > least]
         widths[max(free, key=widths.__getitem__)] -= 1
+    wrapped = [[_wrapped(cell, wide) for cell in cells] for cells, wide in zip(columns, widths, strict=True)]
+    headers, *rows = zip(*wrapped, strict=True)
     _print_wrapped(headers, rows, widths, right)
+
+
+def _longest_piece(cells: Sequence[str]) -> int:
+    return max(count_cells(piece) for cell in cells for piece in _PIECE.findall(cell) or [""])
+
+
+def _wrapped(text: str, width: int) -> str:
+    """A text on lines of that many characters, broken at spaces and behind slashes."""
+    lines = [""]
+    for piece in _PIECE.findall(text):
+        if count_cells(lines[-1] + piece) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if lines[-1] or not piece.isspace() else ""
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def print_answer(*tables: AnswerTable, notes: Iterable[str] = (), more: Iterable[str] = ()) -> None:
@@ -294,12 +329,12 @@ def wrap_indented(text: str) -> str:
     return wrap_text(text, rest="  ")
 
 
-def format_entry(label: str, text: str) -> list[str]:
+def format_entry(label: str, text: str, *, width: int = _LABEL_WIDTH) -> list[str]:
     """Lines of one labelled text, its later lines next to the label; below it on a narrow terminal."""
-    first = f"  {label}".ljust(_LABEL_WIDTH)
+    first = f"  {label}".ljust(width)
     if get_terminal_width() < 64 or not first.endswith(" "):
         return [f"  {label}", *_lines(text, "    ", "    ")]
-    return _lines(text, first, " " * _LABEL_WIDTH) or [f"  {label}"]
+    return _lines(text, first, " " * width) or [f"  {label}"]
 
 
 def _lines(text: str, first: str = "", rest: str = "") -> list[str]:

@@ -69,6 +69,7 @@ _N_FIRST = 3  # encoders that the next command measures
 _N_GATED = 3  # encoders without a rank that are named
 _EPILOG = """\b
 Examples:
+  zoo recommend
   zoo recommend --labels 20k
   zoo recommend --classes 2 --labels 5000 --max-memory 8GB --licence commercial
   zoo recommend --classes 10 --labels 500 --like eurosat --device "RTX 4090"
@@ -79,7 +80,13 @@ Examples:
 
 
 @click.command("recommend", epilog=_EPILOG)
-@click.option("--labels", "n_labels", callback=parse_count, metavar="N", help="Labelled images, such as 20k.")
+@click.option(
+    "--labels",
+    "n_labels",
+    callback=parse_count,
+    metavar="N",
+    help="Labelled images, such as 20k.  [default: as many per class as ImageNet-1K has]",
+)
 @click.option(
     "--classes",
     "n_classes",
@@ -126,15 +133,12 @@ def recommend_command(
     if offline:
         raise click.UsageError("Got --offline, but ranking downloads nothing: leave it out, or give it to zoo choose.")
     constraints = build_constraints(options, device=device, batch_size=batch_size)
-    if n_labels is None and by is None:
-        raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
     if by is None and not only_measured:
-        assert n_labels is not None
         reject_unused_options(
             ("include_wrong",),
             "a ranking by expected errors leaves wrong measurements out (--measured can rank by them)",
         )
-        if n_classes is None and domain and not like:
+        if n_classes is None and domain and not like and n_labels is not None:
             raise click.UsageError("Missing option '--classes': how many classes your images have.")
         of: dict[str, Any] = {"like": like, "domain": domain, "include_gone": include_gone}
         _by_expected(recommend(n_labels, n_classes, constraints=constraints, **of), constraints, top, as_json)
@@ -142,6 +146,7 @@ def recommend_command(
     reject_unused_options(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
     budget = None if n_classes is None or n_labels is None else translate_to_imagenet(n_labels, n_classes)
     n_labels = n_labels if budget is None else budget.n_labels
+    n_labels = MOST_LABELS if n_labels is None and by is None else n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
     passing: dict[str, Any] = {"constraints": constraints, "include_gone": include_gone}
@@ -317,7 +322,7 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
     ]
     for n in basis:
         known = [one.curve[n] if n in one.predicted.basis else None for one in numbers]
-        columns.append(AnswerColumn(SETTING_OF[n], known, form=format_points))
+        columns.append(AnswerColumn(SETTING_OF[n], known, form=format_points, spare=2))
     columns += [*list_cost_columns(cards, constraints), *list_card_columns(cards)]
     print_table(AnswerTable(columns=columns))
     sure, ties = describe_certainty(answer), describe_ties(ranked)
@@ -430,7 +435,7 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
             AnswerColumn(PROTOCOLS[by].short, printed, has_numbers=True),
             AnswerColumn(error, errors, has_numbers=True),
             *list_card_columns(one.card for one in few),
-            AnswerColumn("how", [describe_protocol_details(one.number) for one in few]),
+            AnswerColumn("how", [describe_protocol_details(one.number) for one in few], spare=5),
         ]
         print_table(AnswerTable(columns=columns))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,10 @@ from ..cards.schema import LINEAGE, EncoderCard, Missing, format_fact
 from ..errors import format_count
 from ..results.derived import seed_means
 from ..results.evidence import build_measured_numbers, describe_disagreements, find_origin
-from ..results.facts import format_points, list_subjects
+from ..results.facts import format_points, format_short_number, list_subjects
 from ..results.reported import reported_numbers
-from ..results.reported_values import TOP_1, ReportedNumber
-from ..results.values import AUTHORS, IMAGENET, SETTINGS, SeedMean, Summary
+from ..results.reported_values import TOP_1, ReportedNumber, choose
+from ..results.values import AUTHORS, IMAGENET, PROJECT, PUBLISHED_SOURCE, SETTINGS, STUDY, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -33,7 +33,7 @@ from ..results.wording import (
     is_by_labels,
     select_plain_protocols,
 )
-from .facts import PART_HEADS, build_risk_record
+from .facts import PART_HEADS, build_expected_record, build_risk_record
 from .options import complete_encoder_names
 from .output import add_json_option, format_entry, format_list, format_size, make_record, print_json, wrap_text
 from .reported_output import format_reported_entries
@@ -49,17 +49,21 @@ _OF_CARD = {
     "top1_percent_with_5_shot": "with 5 labels per class",
 }
 _UP = [up for _, up in LINEAGE.values()]
+_MEASURERS = {True: STUDY, False: PROJECT}
+_BRIEF_WIDTH = 14
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
 
 
 @click.command("show", epilog="\b\nExample:\n  zoo show dino_vitS16")
 @click.argument("name", shell_complete=complete_encoder_names)
+@click.option("--all", "shows_all", is_flag=True, help="Every fact, number, source and erratum.")
 @add_json_option
-def show_command(name: str, as_json: bool) -> None:
-    """Show everything known of one encoder.
+def show_command(name: str, shows_all: bool, as_json: bool) -> None:
+    """Show one encoder: error, licence, size, the line to load it.
 
-    With --json the facts have the dotted names of the card, such as "representation.dim". Measurements on other data
-    sets than ImageNet-1K, numbers reported by authors, and those measured by others have sections of their own.
+    --all shows everything that is known of it: the whole card, measurements on other data sets than ImageNet-1K,
+    numbers reported by authors, those measured by others, and what is doubtful. With --json, which has all of this, the
+    facts have the dotted names of the card, such as "representation.dim".
     """
     (subject,) = list_subjects([name], with_risks=True, exclude_wrong=True)
     card, summary = subject.card, subject.measured
@@ -72,6 +76,9 @@ def show_command(name: str, as_json: bool) -> None:
         document = _document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers)
         print_json({**document, "disagreements": differing})
         return
+    if not shows_all:
+        click.echo("\n".join(_brief(card, summary, elsewhere, numbers)))
+        return
     reported = [one for one in numbers if not find_origin(one)]
     by_others = [one for one in numbers if find_origin(one)]
     parts = group_facts(card)
@@ -82,7 +89,7 @@ def show_command(name: str, as_json: bool) -> None:
         elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
         if part == "architecture" and card.patch_grid is not None:
-            lines += format_entry("patch grid", "{} x {}".format(*card.patch_grid))
+            lines += format_entry("positions", f"for {_grid(card.patch_grid)} patches{_rescaled(card)}")
         if part == "provenance":
             for words, names in list_lineage(card).items():
                 lines += format_entry(words.lower(), format_list(names, most=12)) if words in _UP else []
@@ -115,22 +122,118 @@ def show_command(name: str, as_json: bool) -> None:
     click.echo("\n".join(lines + _errata(card, summary)))
 
 
+# --- the first screen -------------------------------------------------------------------------------------------------
+
+
+def _brief(
+    card: EncoderCard,
+    summary: Summary | None,
+    elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
+    numbers: Sequence[ReportedNumber],
+) -> list[str]:
+    """What one decides by, the line to load it, and what comes next; --all has the rest."""
+    entries = [*_list_errors(card, summary), ("measured on", _of_other_sets(elsewhere))]
+    by_others = len([one for one in numbers if find_origin(one)])
+    told = [f"{one.printed} % {describe_protocol_kind(one)}" for one in choose([*numbers], card).values()]
+    told += [f"{format_count(by_others, 'number')} measured by others"] * bool(by_others)
+    entries += [("reported", "; ".join(told)), ("licence", _licence(card)), *_list_sizes(card)]
+    trained = [f"{card.objective.name} ({card.objective.mode})".replace("_", " ")]
+    data, epochs = card.pretraining.dataset, card.pretraining.epochs
+    trained += [] if isinstance(data, Missing) else [f"on {data}"]
+    trained += [] if isinstance(epochs, Missing) else [format_count(epochs, "epoch")]
+    trained += [] if isinstance(card.released, Missing) else [f"released {format_fact(card.released)}"]
+    entries += [("trained", ", ".join(trained)), ("weights", describe_access(card))]
+    results = summary.errata if summary else ()
+    wrong = [format_count(len(card.errata), "published fact")] * bool(card.errata)
+    wrong += [format_count(len(results), "measurement")] * bool(results)
+    entries += [("errata", f"{' and '.join(wrong)} known or suspected to be wrong" if wrong else "")]
+    lines = [click.style(card.id, bold=True)]
+    for label, text in entries:
+        lines += format_entry(label, text, width=_BRIEF_WIDTH) if text else []
+    commands = {
+        "load": f'encoder, preprocess = zoo.load("{card.id}")',
+        "next": f"zoo evaluate {card.id} IMAGES",
+        "all facts": f"zoo show {card.id} --all",
+    }
+    return [*lines, "", *(f"  {label}".ljust(_BRIEF_WIDTH) + text for label, text in commands.items())]
+
+
+def _list_errors(card: EncoderCard, summary: Summary | None) -> list[tuple[str, str]]:
+    """Measured errors with their parts, or the expected one."""
+    of = "of a linear probe on ImageNet-1K with all labels"
+    if summary is None:
+        one = _expected(card)
+        if one is None:
+            return [("error", f"{of.removeprefix('of a ')}: not measured")]
+        ends = " to ".join(map(format_points, one.interval))
+        return [("error", f"{format_points(one.error)} % {of}: expected (90 % interval {ends}), {one.source}")]
+    errors = {setting.name: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors}
+    first, *others = errors
+    entries = [("error", f"{errors[first]:.1f} % {of}: {_MEASURERS[summary.campaign.source == PUBLISHED_SOURCE]}")]
+    if found := summary.decomposition:
+        parts = {"approximation": found.approximation, "usability": found.usability}
+        if any(isinstance(value, Missing) for value in parts.values()):
+            parts = {"approximation and usability": found.approximation_plus_usability}
+        parts |= {"probe": found.probe_generalization, "encoder": found.encoder_generalization}
+        entries.append(("of which", ", ".join(f"{name} {format_points(value)}" for name, value in parts.items())))
+    few = ", ".join(f"{errors[name]:.1f} % ({name})" for name in others)
+    return [*entries, *[("few labels", few)] * bool(few)]
+
+
+def _of_other_sets(elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]) -> str:
+    """Errors with all labels on other data sets."""
+    told = {}
+    for (dataset, _), means in elsewhere.items():
+        for mean in select_plain_protocols(means):
+            if mean.metric == PROBE and mean.split == "train -> val":
+                told[dataset] = f"{dataset} {format_quantity(mean.value, mean)} %"
+    return format_list([*told.values()], most=4)
+
+
+def _licence(card: EncoderCard) -> str:
+    terms, use = describe_licence_terms(card), card.commercial_use
+    name = format_fact(card.licence.weights).removeprefix("LicenseRef-")
+    said = "" if isinstance(use, Missing) else f"; commercial use: {describe_commercial_use(use)}"
+    return name + said + (f"; {terms['summary']}" if terms["summary"] else "")
+
+
+def _list_sizes(card: EncoderCard) -> list[tuple[str, str]]:
+    """Cost of the network, and shape of the features."""
+    cost, n, px = _known_cost(card), card.architecture.n_parameters, card.preprocess.crop_px
+    said = [] if isinstance(n, Missing) else [f"{format_short_number(n)} parameters"]
+    if cost is not None:
+        memory = _memory(cost)
+        said.append(f"{float(f'{cost.gflops:.3g}'):,g} GFLOPs per image")
+        said.append(f"{format_size(memory['cuda'])} of a GPU or {format_size(memory['cpu'])} of a CPU by batches")
+    dim, layer, patch = card.representation.dim, card.representation.layer, card.architecture.patch_size_px
+    features = [f"{format_fact(dim)} dimensions ({format_fact(layer)}) of an image of {format_fact(px)} px"]
+    if not isinstance(patch, Missing) and not isinstance(px, Missing):
+        features.append(f"maps of {_grid((px // patch, px // patch))} patches")
+    return [("size", ", ".join(said)), ("features", "; ".join(features))]
+
+
+def _grid(sides: tuple[int, int]) -> str:
+    return "{} x {}".format(*sides)
+
+
+def _rescaled(card: EncoderCard) -> str:
+    """At which size of image the positions of the file are interpolated, and to how many."""
+    px, native, patch = card.preprocess.crop_px, card.architecture.native_px, card.architecture.patch_size_px
+    if isinstance(px, Missing) or isinstance(patch, Missing) or px == native:
+        return ""
+    return f" of {native} px; images of {px} px have {_grid((px // patch, px // patch))}"
+
+
+# --- everything -------------------------------------------------------------------------------------------------------
+
+
 def _document(
     card: EncoderCard, summary: Summary | None, others: Sequence[SeedMean], reported: Sequence[ReportedNumber]
 ) -> dict[str, Any]:
     facts = {f"{part}.{name}": value for part, values in group_facts(card).items() for name, value in values.items()}
     split = make_record({"released": card.released, **facts})
     missing = split.pop("missing")
-    one = _expected(card) if summary is None else None
-    expected = None
-    if one is not None:
-        expected = {
-            "error": one.error,
-            "interval": list(one.interval),
-            "rests_on": one.basis,
-            "how": one.how,
-            "source": one.source,
-        }
+    expected = _expected(card) if summary is None else None
     cost, cost_document = _known_cost(card), None
     if cost is not None:
         from ..cards.costs import BATCH_SIZE
@@ -151,7 +254,7 @@ def _document(
         ],
         "cost": cost_document,
         "results": None if summary is None else build_risk_record(summary),
-        "expected": expected,
+        "expected": None if expected is None else build_expected_record(expected),
         "other_results": [asdict(mean) for mean in others],
         "reported": [asdict(number) for number in reported],
     }

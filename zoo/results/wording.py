@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .facts import format_points
+from .facts import Fact, format_points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
 from .values import EXPECTED, PROJECT, SETTINGS, STUDY, SeedMean, select_newest_protocols
 
@@ -27,6 +27,69 @@ _SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
 _TRAINED = re.compile(r"train (.+) -> val")
 
 _SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
+
+_LABELS = {
+    "ssl_mode": "mode",
+    "is_stopgrad": "gradients stop",
+    "is_ema": "moving average",
+    "other": "variant",
+    "pred_dim": "projector, output",
+    "projection_hid_width": "projector, hidden width",
+    "projection_hid_depth": "projector, hidden layers",
+    "projection1_arch": "projector",
+    "projection2_arch": "projector of the other branch",
+    "projection_same": "the same projectors",
+    "projection_nparameters": "projector, parameters",
+    "architecture_exact": "network",
+    "architecture": "network, coarse",
+    "family": "kind of network",
+    "patch_size": "patch",
+    "img_size": "input",
+    "n_registers": "registers",
+    "native_px": "positions for",
+    "size_step_px": "step of sizes",
+    "n_parameters": "parameters",
+    "z_dim": "dimensions",
+    "z_layer": "features",
+    "size_bytes": "file of weights",
+    "gflops": "operations",
+    "n_images": "training images",
+    "n_samples_seen": "images seen",
+    "n_negatives": "negatives",
+    "n_classes": "clusters or classes",
+    "pretraining_data": "trained on",
+    "finetuning_data": "then fine-tuned on",
+    "is_aug_invariant": "invariant to augmentations",
+    "where": "released at",
+    "n_pus": "processors",
+    "pu_type": "type of processor",
+    "time_hours": "duration",
+    "license": "licence",
+    "licence_code": "licence of the code",
+    "licence_timm": "licence at timm",
+    "authors_access": "authors' own copy",
+    "top1acc_in1k_official": "stated by the card",
+    "top1acc_in1k-1%_official": "with 1 % of the labels",
+    "top1acc_in1k-c5_official": "with 5 labels per class",
+    "approx": "approximation",
+    "approx_plus_usability": "approximation + usability",
+    "probe_gen": "probe generalization",
+    "enc_gen": "encoder generalization",
+    "n_errata": "errata",
+    "is_official": "by the method's authors",
+    "is_industry": "by a large company",
+    "is_our_extract": "other features than the authors'",
+} | {setting.column: f"{setting.name} ({setting.n_labels:,} labels)" for setting in SETTINGS}
+
+
+def format_column_label(fact: Fact) -> str:
+    """A column as people name it, without its unit.
+
+    >>> from .facts import FACTS
+    >>> [format_column_label(FACTS[name]) for name in ("n_pus", "train_test", "reported_linear")]
+    ['processors', '100% (1,281,167 labels)', 'reported linear']
+    """
+    return _LABELS.get(fact.name) or (fact.other_name or fact.name).replace("_", " ")
 
 
 def describe_basis(basis: str, how: str = "measured") -> str:

@@ -32,6 +32,7 @@ from ..results.facts import (
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean, split_generation
 from ..results.vocabulary import METRICS
+from ..results.wording import format_column_label
 from .contents import Contents, SiteEntry, remove_private
 from .dataset_pages import format_reported_numbers, group_by_protocol
 from .drawing import MARKS, Scale, build_element, draw_grid, draw_swatch
@@ -102,58 +103,6 @@ _MOVED = {  # facts that stand elsewhere than their neighbours
     **dict.fromkeys(("license", "licence_code", "licence_timm", "authors_access"), "licence"),
     **dict.fromkeys(("domain", "magnification", "image_sets", "n_images", "n_samples_seen"), "training"),
 }
-_LABELS = {
-    "ssl_mode": "mode",
-    "is_stopgrad": "gradients stop",
-    "is_ema": "moving average",
-    "other": "variant",
-    "pred_dim": "projector, output",
-    "projection_hid_width": "projector, hidden width",
-    "projection_hid_depth": "projector, hidden layers",
-    "projection1_arch": "projector",
-    "projection2_arch": "projector of the other branch",
-    "projection_same": "the same projectors",
-    "projection_nparameters": "projector, parameters",
-    "architecture_exact": "network",
-    "architecture": "network, coarse",
-    "family": "kind of network",
-    "patch_size": "patch",
-    "img_size": "input",
-    "n_registers": "registers",
-    "native_px": "positions for",
-    "size_step_px": "step of sizes",
-    "n_parameters": "parameters",
-    "z_dim": "dimensions",
-    "z_layer": "features",
-    "size_bytes": "file",
-    "gflops": "operations",
-    "n_images": "images",
-    "n_samples_seen": "images seen",
-    "n_negatives": "negatives",
-    "n_classes": "classes",
-    "pretraining_data": "images of",
-    "finetuning_data": "then on",
-    "is_aug_invariant": "invariant to augmentations",
-    "where": "released at",
-    "n_pus": "processors",
-    "pu_type": "type of processor",
-    "time_hours": "duration",
-    "license": "licence",
-    "licence_code": "licence of the code",
-    "licence_timm": "licence at timm",
-    "authors_access": "authors' own copy",
-    "top1acc_in1k_official": "stated by the card",
-    "top1acc_in1k-1%_official": "with 1 % of the labels",
-    "top1acc_in1k-c5_official": "with 5 labels per class",
-    "approx": "approximation",
-    "approx_plus_usability": "approximation + usability",
-    "probe_gen": "probe generalization",
-    "enc_gen": "encoder generalization",
-    "n_errata": "errata",
-    "is_official": "by the method's authors",
-    "is_industry": "by a large company",
-    "is_our_extract": "other features than the authors'",
-} | {setting.column: f"{setting.name} ({setting.n_labels:,} labels)" for setting in SETTINGS}
 _BARS: dict[str, Colour] = {
     SETTINGS[0].column: "sum",
     "approx": "approximation",
@@ -218,8 +167,9 @@ def _of_fact(fact: Fact, entries: Sequence[SiteEntry], marks: Mapping[str, str])
     cells = tuple(told(fact, entry.subject) for entry in entries)
     unit = "" if section in ("errors", "components", "reported") else fact.unit
     meaning = "" if section == "errors" else fact.meaning  # which heading and label say
-    label = _LABELS.get(fact.name) or (fact.other_name or fact.name).removeprefix("reported_").replace("_", " ")
-    return Line(fact.name, label, meaning, unit, section, best, colour, cells)
+    return Line(
+        fact.name, format_column_label(fact).removeprefix("reported "), meaning, unit, section, best, colour, cells
+    )
 
 
 def _section(fact: Fact) -> str:
