@@ -15,6 +15,7 @@ from tests.cli_runner import document, names, run
 from tests.each import for_each
 from tests.reported_rows import reported_text
 from zoo.analysis.label_budget import predict_error, translate_to_imagenet
+from zoo.analysis.reported_agreement import pair_sources
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.costs import estimate_memory, find_cost
 from zoo.cards.licences import PERMISSIVE
@@ -33,6 +34,7 @@ from zoo.results.values import SETTINGS
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 ALL = ("--top", "500")
+BY_PATCHES = "reported-attentive"
 MEASURED = ("recommend", "--measured", "--labels")
 MINE = "tiny_vitS16"
 XRAYS = ("--classes", "2", "--labels", "5000", "--max-memory", "8GB", "--licence", "commercial")
@@ -381,3 +383,23 @@ def test_errors_below_all_measured_ones_are_marked_where_they_stand() -> None:
     first = next(line.split() for line in lines if line.strip().startswith("1"))
     assert first[3] == BEYOND and float(first[2]) < lowest
     assert any(line.startswith(BEYOND) and format_points(lowest) in line for line in lines)
+
+
+def test_probes_on_patches_rank_by_what_others_reported_of_them_and_say_how_little() -> None:
+    told, same = document("recommend", "--probe", "attentive", *ALL), document("recommend", "--by", BY_PATCHES, *ALL)
+    assert told["encoders"] == same["encoders"] and "evidence" not in same
+    whose, _, recipes, *_, here = told["evidence"]
+    assert whose.startswith(f"{told['n_candidates']} encoders with such a number")
+    pairs = pair_sources(BY_PATCHES)
+    assert f"of {len(pairs)} encoders that two of them measured" in recipes
+    assert all(one.reported >= one.other for one in pairs) and "zoo-attentive" in here
+
+
+def test_masks_rank_by_one_data_set_and_one_recipe() -> None:
+    told = document("recommend", "--task", "segment", *ALL)
+    assert (told["dataset"], told["metric"]) == ("voc-2012-segmentation", "mean_iou")
+    values = [one["reported"]["value"] for one in told["encoders"]]
+    assert values == sorted(values, reverse=True) and told["n_candidates"] == len(values) >= 12
+    assert "author of VisBench" in told["evidence"][0] and "one recipe" in told["evidence"][2]
+    both = run("recommend", "--task", "segment", "--probe", "attentive", code=2)
+    assert "expected one of them" in both.stderr

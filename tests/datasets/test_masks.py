@@ -92,6 +92,16 @@ def test_rendered_masks_have_the_class_of_what_is_seen_at_the_centre_of_each_pix
     assert few.classes == data.train.classes and few.fingerprint != data.train.fingerprint
 
 
+def test_classes_of_rendered_masks_are_ignored_by_name_or_number() -> None:
+    whole = open_dense(SMALL, task="segmentation").train
+    for given in ("bar", "5"):
+        data = open_dense(SMALL, task="segmentation", ignore_labels=["background", given])
+        assert data.train.classes == whole.classes[1:5] and data.train.fingerprint != whole.fingerprint
+        for (values, valid), (before, _) in zip(data.train.maps, whole.maps, strict=True):
+            np.testing.assert_array_equal(valid, (before[:, :, 0] > 0) & (before[:, :, 0] < 5))
+            np.testing.assert_array_equal(values[valid], before[valid] - 1)
+
+
 PATHS = {
     "parts above": ("{part}/images/{name}.png", "{part}/masks/{name}.png"),
     "parts below": ("images/{part}/{name}.png", "labels/{part}/{name}.png"),

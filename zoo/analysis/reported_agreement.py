@@ -75,6 +75,20 @@ def select_reported_numbers(numbers: Iterable[ReportedNumber], protocol: str) ->
     return {encoder: one for encoder, one in found.items() if one is not None}
 
 
+def pair_sources(protocol: str) -> list[Pair]:
+    """Pairs of the highest and the lowest number of a protocol of encoders that two sources measured; none in doubt.
+
+    They are accuracies on ImageNet-1K at one size of images, as far as sources say it.
+    """
+    by_encoder: dict[tuple[str, str], dict[str, float]] = {}
+    for one in reported_numbers():
+        if one.protocol == protocol and one.is_of_imagenet and not one.doubt:
+            own = by_encoder.setdefault((one.encoder, one.resolution), {})
+            own[one.source] = max(one.value, own.get(one.source, 0.0))
+    several = {key: values for key, values in by_encoder.items() if len(values) > 1}
+    return [Pair(encoder=key[0], reported=max(of.values()), other=min(of.values())) for key, of in several.items()]
+
+
 def pair_with_measured(protocol: str) -> list[Pair]:
     """Pairs with the full-shot accuracy of a linear probe on ImageNet-1K, of one protocol; no doubtful numbers."""
     errors = {name: summary.errors for name, summary in select_main_protocol(summaries(exclude_wrong=True)).items()}

@@ -32,7 +32,6 @@ from ..analysis.label_budget import (
     predict_error,
     simulate_ranks,
 )
-from ..analysis.reported_agreement import select_reported_numbers
 from ..cards.answers import AnswerColumn, AnswerTable, ShownInNotebooks
 from ..cards.catalogue import load_catalogue
 from ..cards.gated_access import GATED, get_domain, get_image_domains
@@ -42,9 +41,10 @@ from ..errors import QueryError, format_count
 from ..results.derived import select_main_protocol, summaries
 from ..results.evidence import list_datasets
 from ..results.facts import format_points, format_short_number
-from ..results.reported import reported_numbers, select_preferred_accuracies
+from ..results.reported import select_preferred_accuracies
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, ResultErratum
+from .boards import ReportedBoard
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, apply_filters, build_filters
 from .expectations import (
     MEASURED,
@@ -263,15 +263,15 @@ def rank_encoders(
     constraints: Constraints | None = None,
     *,
     basis: RankingBasis = "expected",
-    protocol: str = "",
+    board: ReportedBoard | None = None,
     include_gone: bool = False,
     include_wrong: bool = False,
 ) -> Ranking[Any]:
     """Encoders that pass the constraints by one number each: Expected, MeasuredError or ReportedNumber.
 
     Errors are those with so many labels of so many classes on these images; measured and reported ones are those on
-    ImageNet-1K, the latter by a ``protocol`` and with all labels. ``include_wrong`` ranks by measurements that an
-    erratum leaves out, too. QueryError where the numbers cannot be meant.
+    ImageNet-1K, but those of a ``board``, which were reported with all labels. ``include_wrong`` ranks by measurements
+    that an erratum leaves out, too. QueryError where the numbers cannot be meant.
     """
     limits = constraints or Constraints()
     conditions = [*build_filters(limits), *([] if include_gone else [NOT_GONE])]
@@ -279,7 +279,7 @@ def rank_encoders(
         case "measured":
             return _by_measured(n_labels, conditions, include_wrong=include_wrong)
         case "reported":
-            return _by_reported(n_labels, conditions, protocol)
+            return _by_reported(n_labels, conditions, board or ReportedBoard(protocol="reported-linear"))
         case "expected":
             return _by_expected(n_labels, n_classes, images, conditions, where=limits.where or "")
 
@@ -366,22 +366,19 @@ def _by_measured(n_labels: int, conditions: Sequence[Filter], *, include_wrong: 
     )
 
 
-def _by_reported(n_labels: int, conditions: Sequence[Filter], protocol: str) -> Ranking[ReportedNumber]:
-    """The highest accuracy is the first; equal ones have equal ranks."""
+def _by_reported(n_labels: int, conditions: Sequence[Filter], board: ReportedBoard) -> Ranking[ReportedNumber]:
+    """The highest number is the first; equal ones have equal ranks."""
     cards = load_catalogue()
-    numbers = sorted(
-        select_reported_numbers(reported_numbers(), protocol).items(), key=lambda pair: (-pair[1].value, pair[0])
-    )
-    everyone = [
-        RankedEncoder(cards[name], one) for name, one in numbers if cards[name].objective.mode not in NO_CANDIDATES
-    ]
+    numbers = sorted(board.select().items(), key=lambda pair: (-pair[1].value, pair[0]))
+    unranked = NO_CANDIDATES if board.dataset == IMAGENET else ()  # whose labels are not those of other data
+    everyone = [RankedEncoder(cards[name], one) for name, one in numbers if cards[name].objective.mode not in unranked]
     kept, left_out, why_nobody = apply_filters(everyone, conditions, {})
     values = [one.number.value for one in kept]
     return Ranking(
         n_labels=n_labels,
         ranked=[replace(one, rank=1 + values.index(one.number.value)) for one in kept],
         left_out=left_out,
-        why_nobody=why_nobody if everyone else f"No encoder that is a candidate has a number of {protocol}.",
+        why_nobody=why_nobody if everyone else f"No encoder that is a candidate has a number of {board.protocol}.",
     )
 
 

@@ -90,6 +90,7 @@ VERBS = {  # by group, each in the order of a first use
     "choose": Verb("choose", "Find the encoder for your labelled images.", "Find"),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images.", "Measure"),
     "decompose": Verb("evaluate", "Show the components of the full-shot error.", "Measure"),
+    "segment": Verb("segment", "Find the encoder, layer and size that segment your images.", "Measure"),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours.", "Measure"),
     "metric": Verb("metric", "Measure how good features are, without labels.", "Measure"),
     "curve": Verb("curve", "Show what pre-training is worth on a task.", "Measure"),

@@ -51,6 +51,7 @@ Examples:
   zoo predict birds-probe ./new-photos --out predictions.csv
   zoo predict birds-probe one.jpg another.jpg
   zoo predict birds-probe ./birds/val --out val.csv            # folders named as classes: metrics too
+  zoo predict leaves-probe ./new-photos --out masks            # of zoo segment --save: a mask per image
 """
 _IMAGES_HELP = """\b
 IMAGES are image files; folders, of which all images at any depth are taken; or one image set of the zoo (digits,
@@ -63,10 +64,10 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 @click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=require_images_exist)
 @click.option(
     "--out",
-    metavar="FILE.csv",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where path, predicted class and the probability of each class go; of numbers path and prediction.  [default: "
-    "a short table is printed]",
+    metavar="FILE.csv|DIR",
+    type=click.Path(path_type=Path),
+    help="Where path, predicted class and the probability of each class go; of numbers path and prediction; the folder "
+    "of masks.  [default: a short table is printed]",
 )
 @click.option(
     "--split",
@@ -96,7 +97,8 @@ def predict_command(
 
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
-    sure ones of each class.
+    sure ones of each class. A probe of `zoo segment --save` predicts masks, which go into the folder --out at the size
+    of each image: PNG with a palette, whose indices are the classes; of depth NPY.
     """
     from ..datasets.notes import describe_decoding
     from ..evaluation.saved_probes import load_probe
@@ -104,6 +106,12 @@ def predict_command(
 
     require_page_at(page)
     probe = load_probe(folder)
+    if probe.kind in ("masks", "depth"):
+        reject_unused_options(("page", "hides_images", "backend"), f"the probe predicts {probe.kind}")
+        _predict_maps(folder, probe, images, options, out, part=part, skips=skip_corrupt, as_json=as_json)
+        return
+    if out is not None and out.is_dir():
+        raise QueryError(f"Got --out {out}, a folder; expected a file, as predictions.csv.")
     is_number = probe.kind == "numbers"
     if is_number:
         reject_unused_options(("page",), "a probe of numbers confuses no classes, which a page shows")
@@ -176,6 +184,102 @@ def predict_command(
         kinds: dict[str, Any] = {"tags": print_tagging, "numbers": print_regression}
         kinds.get(probe.kind, print_classification)(metrics, "These predictions")
     print_notes([*_warnings(asked), written, *list_skipped_notes(skipped, n_named=10), *describe_decoding(asked.sides)])
+
+
+def _predict_maps(
+    folder: Path,
+    probe: SavedProbe,
+    images: Sequence[str],
+    options: dict[str, Any],
+    out: Path | None,
+    *,
+    part: str,
+    skips: bool,
+    as_json: bool,
+) -> None:
+    """Masks or depth of images: files in a folder, and what they hold as a table or JSON."""
+    import numpy as np
+
+    from ..evaluation.segmentation_runs import predict_maps
+    from ..features.work_items import FeaturisingOptions
+    from ..progress import ProgressBar
+
+    if out is not None and out.exists() and not out.is_dir():
+        raise QueryError(f"Got --out {out}, a file; expected a folder for {probe.kind}.")
+    if "background" not in get_given_options():
+        options["background"] = probe.background
+    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
+    options.pop("backend")
+    asked = _open_inputs(images, probe, options, part=part)
+    targets = _name_masks(asked.images.names, ".png" if probe.kind == "masks" else ".npy")
+    records, pixels = list[dict[str, Any]](), np.zeros(len(probe.classes), np.int64)
+    log_progress(f"{format_count(len(asked.images), 'image')} through {probe.encoder}")
+    chosen = FeaturisingOptions(skip_corrupt=skips, **how)
+    for name, predicted in predict_maps(probe, asked.images, how=chosen, progress=lambda _: ProgressBar("images")):
+        of_image = {"path": name, "height": predicted.shape[0], "width": predicted.shape[1]}
+        if probe.kind == "masks":
+            counts = np.bincount(predicted.reshape(-1), minlength=len(pixels))
+            pixels += counts
+            there = np.flatnonzero(counts).tolist()
+            of_image["percent"] = {probe.classes[c]: 100 * float(counts[c] / predicted.size) for c in there}
+        else:
+            of_image |= {"least": float(predicted.min()), "most": float(predicted.max())}
+        if out is not None:
+            of_image["written"] = str(_write_map(out / targets[name], predicted, probe.kind))
+        records.append(of_image)
+    if as_json:
+        document = {"probe": str(folder), "encoder": probe.encoder, "kind": probe.kind, "classes": list(probe.classes)}
+        where = {"out": None if out is None else str(out), "n_images": len(records)}
+        print_json(document | where | {"predictions": records})
+        return
+    _print_maps(probe, records, pixels)
+    notes = _warnings(asked)
+    if n := len(asked.images) - len(records):
+        notes.append(f"{format_count(n, 'image')} could not be read and left out")
+    written = f"{format_count(len(records), 'file')} written to {out}" if out else f"--out DIR keeps the {probe.kind}"
+    print_notes([written, *notes])
+
+
+def _name_masks(names: Sequence[str], ending: str) -> dict[str, str]:
+    """A path below the folder of masks for each image: with another ending, or a further one where two would be one."""
+    plain = {name: "/".join(one for one in name.split("/") if one not in ("", ".", "..")) for name in names}
+    stems = Counter(os.path.splitext(path)[0] for path in plain.values())
+    return {
+        name: (path if stems[os.path.splitext(path)[0]] > 1 else os.path.splitext(path)[0]) + ending
+        for name, path in plain.items()
+    }
+
+
+def _write_map(path: Path, predicted: Any, kind: str) -> Path:
+    import numpy as np
+
+    from ..looking.masks_page import make_mask_image
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(path) as file:
+            np.save(file, predicted) if kind == "depth" else make_mask_image(predicted).save(file, "PNG")
+    except OSError as error:
+        raise StoreError(
+            f"The prediction cannot be written to {path} ({error.strerror or error}); make room or name another folder."
+        ) from error
+    return path
+
+
+def _print_maps(probe: SavedProbe, records: Sequence[dict[str, Any]], pixels: Any) -> None:
+    """Which classes the masks hold; of depth the ends of each image."""
+    if probe.kind == "depth":
+        rows = [[one["path"], f"{one['least']:.3g}", f"{one['most']:.3g}"] for one in records]
+        print_table(make_table(["path", "least", "most"], rows[:_MOST_COUNTED], numbers=[1, 2]))
+        return
+    n_with = Counter(name for one in records for name in one["percent"])
+    order = sorted(range(len(pixels)), key=lambda c: -pixels[c])[:_MOST_COUNTED]
+    rows = [
+        [probe.classes[c], f"{100 * pixels[c] / max(pixels.sum(), 1):.1f}", f"{n_with[probe.classes[c]]:,}"]
+        for c in order
+        if pixels[c]
+    ]
+    print_table(make_table(["class", "pixels %", "images"], rows, numbers=[1, 2]))
 
 
 def _write_page(

@@ -12,6 +12,7 @@ from ..analysis.label_budget import LEVEL, MOST_LABELS, N_CLASSES, ImageNetBudge
 from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, estimate_agreement, pair_with_measured
 from ..cards.answers import AnswerColumn, AnswerTable
 from ..cards.schema import EncoderCard
+from ..choosing.boards import ATTENTIVE, SEGMENTATION, ReportedBoard, describe_board
 from ..choosing.constraints import Constraints
 from ..choosing.expectations import ExpectedError
 from ..choosing.ranking import (
@@ -76,6 +77,8 @@ Examples:
   zoo recommend --classes 4 --labels 2000 --domain pathology --json
   zoo recommend --labels 5000 --licence permissive --measured
   zoo recommend --by reported-linear --max-parameters 100M
+  zoo recommend --probe attentive --licence commercial
+  zoo recommend --task segment
 """
 
 
@@ -97,6 +100,20 @@ Examples:
 @(lambda command: add_options(command, KIND_OF_IMAGES))
 @click.option("--measured", "only_measured", is_flag=True, help="Only encoders that were measured on ImageNet-1K.")
 @click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
+@click.option(
+    "--probe",
+    type=click.Choice(["linear", "attentive"]),
+    default="linear",
+    show_default=True,
+    help="attentive: rank by what others reported of probes that attend to patches.",
+)
+@click.option(
+    "--task",
+    type=click.Choice(["classify", "segment"]),
+    default="classify",
+    show_default=True,
+    help="segment: rank by what others measured of masks.",
+)
 @add_constraint_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--offline", is_flag=True, hidden=True)  # of zoo choose
@@ -110,6 +127,8 @@ def recommend_command(
     domain: str | None,
     only_measured: bool,
     by: str | None,
+    probe: str,
+    task: str,
     top: int,
     offline: bool,
     include_gone: bool,
@@ -127,13 +146,15 @@ def recommend_command(
     statistically tied with the first. Encoders trained with ImageNet's labels have no rank, nor, with few
     labels, those whose objective nobody probed with few; gated ones and those of special images are named separately.
 
-    --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
-    command that measures the first three networks on your images.
+    --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies, as --probe attentive
+    and --task segment do, of which few encoders are known. The last line is the command that measures the first three
+    networks on your images.
     """
     if offline:
         raise click.UsageError("Got --offline, but ranking downloads nothing: leave it out, or give it to zoo choose.")
     constraints = build_constraints(options, device=device, batch_size=batch_size)
-    if by is None and not only_measured:
+    board = _choose_board(by, probe, task)
+    if board is None and not only_measured:
         reject_unused_options(
             ("include_wrong",),
             "a ranking by expected errors leaves wrong measurements out (--measured can rank by them)",
@@ -146,14 +167,14 @@ def recommend_command(
     reject_unused_options(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
     budget = None if n_classes is None or n_labels is None else translate_to_imagenet(n_labels, n_classes)
     n_labels = n_labels if budget is None else budget.n_labels
-    n_labels = MOST_LABELS if n_labels is None and by is None else n_labels
+    n_labels = MOST_LABELS if n_labels is None and board is None else n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
     passing: dict[str, Any] = {"constraints": constraints, "include_gone": include_gone}
-    if by is not None:
-        reject_unused_options(("include_wrong",), f"--by {by} ranks by what others reported on ImageNet-1K")
-        found = rank_encoders(MOST_LABELS, basis="reported", protocol=by, **passing)
-        _by_reported(found, by, n_labels, top=top, as_json=as_json)
+    if board is not None:
+        reject_unused_options(("include_wrong", "only_measured"), f"{board.protocol} is what others reported")
+        found = rank_encoders(MOST_LABELS, basis="reported", board=board, **passing)
+        _by_reported(found, board, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
     passing |= {"basis": "measured", "include_wrong": include_wrong}
@@ -199,6 +220,19 @@ def recommend_command(
         print_command("on your images", command)
     if not answer.ranked:
         raise NothingFound(answer.why_nobody)
+
+
+def _choose_board(by: str | None, probe: str, task: str) -> ReportedBoard | None:
+    """The reported numbers to rank by; None: errors of a linear probe."""
+    asked = {
+        "--by": None if by is None else ReportedBoard(protocol=by),
+        "--probe attentive": ATTENTIVE if probe == "attentive" else None,
+        "--task segment": SEGMENTATION if task == "segment" else None,
+    }
+    given = {option: board for option, board in asked.items() if board is not None}
+    if len(given) > 1:
+        raise click.UsageError(f"Got {' and '.join(given)}, expected one of them: each ranks by other numbers.")
+    return next(iter(given.values()), None)
 
 
 def _next(names: Sequence[str], constraints: Constraints) -> str:
@@ -386,8 +420,11 @@ def _ranked_record(one: RankedEncoder[MeasuredError], constraints: Constraints) 
 # --- by reported numbers ---------------------------------------------------------------------------------------------
 
 
-def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, *, top: int, as_json: bool) -> None:
+def _by_reported(
+    found: Ranking[ReportedNumber], board: ReportedBoard, n_labels: int | None, *, top: int, as_json: bool
+) -> None:
     """The ranking by a reported number, with measured errors where there are any."""
+    by = board.protocol
     if not found.ranked and not found.left_out:
         raise NothingFound(found.why_nobody)
     ranked, left_out = found.ranked, found.left_out
@@ -398,6 +435,7 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
         measured = {one.card.id: one.number.error for one in predict_errors(n_labels)[1]}
     pairs = pair_with_measured(by)
     agreement = estimate_agreement(pairs)
+    about = describe_board(board, [one.number for one in ranked]) if board.measured_by and ranked else []
     if as_json:
         records = []
         for one in ranked[:top]:
@@ -419,33 +457,53 @@ def _by_reported(found: Ranking[ReportedNumber], by: str, n_labels: int | None, 
                 "n_pairs_with_measured": len(pairs),
                 "agreement_with_measured": None if agreement is None else asdict(agreement),
                 "left_out": _left_out_records(left_out),
+                **({"dataset": board.dataset, "metric": board.metric, "evidence": about} if about else {}),
                 "encoders": records,
             }
         )
     elif ranked:
-        title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not by the study."
+        title = f"{board.title}, higher is better; not measured by the study."
         click.echo(click.style(wrap_text(title), bold=True) + "\n")
         error = "error here" if n_labels is None else f"error, {n_labels:,}"
         few = ranked[:top]
-        printed = [one.number.printed + (DOUBTFUL if one.number.doubt else REPORTED) for one in few]
+        digits = [one.number.printed if len(one.number.printed) <= 6 else f"{one.number.value:.1f}" for one in few]
+        marked = zip(digits, few, strict=True)
+        printed = [text + (DOUBTFUL if one.number.doubt else REPORTED) for text, one in marked]
         errors = [format_points(measured[one.card.id]) if one.card.id in measured else "?" for one in few]
         columns = [
             AnswerColumn("rank", [one.rank for one in few]),
             AnswerColumn("encoder", [one.card.id for one in few]),
             AnswerColumn(PROTOCOLS[by].short, printed, has_numbers=True),
-            AnswerColumn(error, errors, has_numbers=True),
+            *([AnswerColumn(error, errors, has_numbers=True)] if board.dataset == IMAGENET else []),
             *list_card_columns(one.card for one in few),
             AnswerColumn("how", [describe_protocol_details(one.number) for one in few], spare=5),
         ]
         print_table(AnswerTable(columns=columns))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
-        marks = f"{REPORTED}  reported    ?  not measured by the study    zoo show NAME says who measured, and where"
+        unknown = "    ?  not measured by the study" * (board.dataset == IMAGENET)
+        marks = f"{REPORTED}  reported{unknown}    zoo show NAME says who measured, and where"
         doubts = [f"{DOUBTFUL}  {one.card.id}: {one.number.doubt}" for one in ranked[:top] if one.number.doubt]
-        worth = [] if by == "reported-zero-shot" else ["with all labels of ImageNet-1K: other data may rank otherwise"]
+        worth = (
+            []
+            if by == "reported-zero-shot" or board.dataset != IMAGENET
+            else ["with all labels of ImageNet-1K: other data may rank otherwise"]
+        )
         meaning = f"{by}: {PROTOCOLS[by].meaning}; recipes differ (layers, image size, augmentations, sweeps)"
-        print_notes([_agreement_note(agreement, len(pairs)), shown, marks], more=[*worth, meaning, *doubts])
+        if about:
+            print_notes([*about, shown, marks], more=[*worth, *doubts])
+            print_command("on your images", _suggest_measuring(board, ranked))
+        else:
+            print_notes([_agreement_note(agreement, len(pairs)), shown, marks], more=[*worth, meaning, *doubts])
     if not ranked:
         raise NothingFound(found.why_nobody)
+
+
+def _suggest_measuring(board: ReportedBoard, ranked: Sequence[RankedEncoder[ReportedNumber]]) -> str:
+    """The command that measures the first networks by such a probe."""
+    names = select_first_networks((one.card for one in ranked), _N_FIRST)
+    if board is SEGMENTATION:
+        return f"zoo choose IMAGES --task segment --encoders {','.join(names)}"
+    return f"zoo evaluate {' '.join(names)} IMAGES --probe attentive"
 
 
 def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:

@@ -157,7 +157,7 @@ class PairedPart:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaskReader:
+class CodedMasks:
     """Masks of a part on the pixels of their upright images."""
 
     part: PairedPart
@@ -209,7 +209,7 @@ def build_mask_data(
             said.append(f"{masks} left out, for all pixels of the mask are ignored, the first is {first!r}")
         whole = MapSet(
             images=part.images,
-            maps=Maps(MaskReader(part, of_part, coding), np.arange(len(has))),
+            maps=Maps(CodedMasks(part, of_part, coding), np.arange(len(has))),
             task="segmentation",
             unit=NUMBERS_OF_CLASSES,
             fingerprint=compute_digest([MASKS, part.images.fingerprint, part.contents.astype("<u8"), *coding.facts()]),
@@ -228,6 +228,39 @@ def build_mask_data(
         replace(one, images=replace(one.images, reading=one.images.reading.with_notes([*notes, *said]))) for one in sets
     ]
     return DenseData(name=name, task="segmentation", train=noted[0], val=noted[1], is_split_here=is_split_here)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecodedMaps:
+    """Maps of classes some of which are ignored, others numbered anew."""
+
+    read: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    coding: MaskCoding
+
+    def __call__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """As the maps that are read."""
+        values, valid = self.read(number)
+        stored = StoredMask(np.where(valid, values[:, :, 0], IGNORED).astype(np.int32), "classes")
+        numbers, valid, _ = self.coding.decode(stored)
+        return numbers, valid
+
+
+def ignore_map_classes(data: DenseData, ignore: Sequence[str]) -> DenseData:
+    """Images with masks of which some classes are ignored; QueryError if there is no such class."""
+    if not ignore:
+        return data
+    coding, said = ignore_classes(build_class_coding(data.train.classes), ignore)
+    parts = [
+        replace(
+            part,
+            images=replace(part.images, reading=part.images.reading.with_notes(said)),
+            maps=Maps(RecodedMaps(part.maps.read, coding), part.maps.indices),
+            fingerprint=compute_digest(["ignored", part.fingerprint, *coding.facts()]),
+            classes=coding.classes,
+        )
+        for part in (data.train, data.val)
+    ]
+    return replace(data, train=parts[0], val=parts[1])
 
 
 def _survey(part: PairedPart, number: int) -> tuple[MaskSurvey, Grid]:

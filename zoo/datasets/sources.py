@@ -251,6 +251,12 @@ def _folder_with_maps(asked: SourceRequest) -> DenseData:
     return open_dense_folder(Path(asked.text), show, task=asked.task, val_share=share, seed=asked.seed)
 
 
+def _shapes_with_masks(asked: SourceRequest) -> DenseData:
+    from .masks import ignore_map_classes
+
+    return ignore_map_classes(_shapes_with_maps(asked), asked.ignore_labels)
+
+
 def _folder_with_masks(asked: SourceRequest) -> DenseData:
     from .masks import open_mask_folder
 
@@ -298,7 +304,7 @@ DENSE_KINDS: dict[str, SourceKind[DenseData]] = {
 """What :func:`open_dense` takes for depth and normals."""
 
 MASK_KINDS: dict[str, SourceKind[DenseData]] = {
-    "shapes": SourceKind("the same rendered images, with their exact masks", _shapes_with_maps),
+    "shapes": SourceKind("the same rendered images, with their exact masks", _shapes_with_masks),
     "FOLDER": SourceKind("images/ next to masks/, as VOC, ADE20K and Cityscapes; or COCO's JSON", _folder_with_masks),
     "FILE.csv": SourceKind("columns image and mask, maybe split; also .tsv, .jsonl", _file_with_masks),
     "FILE.json": SourceKind("COCO's instances, of polygons or run lengths", _file_with_masks),

@@ -237,13 +237,12 @@ class SegmentationProbe(MapProbe):
 
         fit, tuning = self._divide(maps.n, groups)
         best, path = self._walk(pose(fit), pose(tuning))
-        at = fit_softmax_head(
-            pose(images), path[best]["penalty"], path[best]["head"], tol=self.tol, max_iter=self.max_iter
-        )
+        chosen = path[best]
+        at = fit_softmax_head(pose(images), chosen["penalty"], chosen["head"], tol=self.tol, max_iter=self.max_iter)
         self._adopt(at, basis)
         told = [{name: one[name] for name in ("penalty", "loss", "miou", "n_passes")} for one in path]
         self.report_ = {
-            "penalty": path[best]["penalty"],
+            "penalty": chosen["penalty"],
             "path": told,
             "loss": at.loss,
             "n_passes": at.n_passes,

@@ -1,0 +1,272 @@
+"""``zoo segment``: which encoder, layer and size of images names the class of each pixel, or its depth."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..cards.catalogue import get_base_card, load_catalogue
+from ..datasets.sources import MASK_KINDS, format_sources_help
+from ..errors import QueryError
+from ..files import get_evaluations_folder
+from .measure_options import (
+    MAP_DATA_OPTIONS,
+    PAGE_OPTIONS,
+    RUN_OPTIONS,
+    SPLIT_OPTIONS,
+    add_options,
+    log_image_sources,
+    require_images_exist,
+    require_page_at,
+)
+from .options import FoldedCommand, complete_encoder_names, make_seed_option, reject_unused_options
+from .output import add_json_option, log_progress, print_answer, print_command, print_json
+
+if TYPE_CHECKING:
+    from ..cards.answers import AnswerTable
+    from ..datasets.dense import DenseData
+    from ..evaluation.segmentation_runs import Layers, SegmentedVariant
+
+_IMAGES_HELP = f"""\b
+IMAGES are images with masks, one of
+{format_sources_help(MASK_KINDS)}
+Masks may be grey, of a palette, 0 and 255, or of colours, which are shown; classes.txt, class_dict.csv or alike next to
+them name the classes. 255 is ignored among others."""
+_EXAMPLES = """\b
+Examples:
+  zoo segment pocket_simclr_vit_shapes shapes --layers all
+  zoo segment dinov2_vitS14 dino_vitS16 ./leaves --px 224,448 --page leaves.html
+  zoo segment dinov2_vitS14 ./leaves --layers 8,11,8+11 --boundary --save leaves-probe
+  zoo predict leaves-probe ./new-photos --out masks
+"""
+
+
+def _parse_layers(ctx: click.Context, parameter: click.Parameter, text: str) -> tuple[Layers, ...] | None:
+    """Layers by comma, with + between those whose maps stand next to each other; None: each block."""
+    if text == "all":
+        return None
+    if text == "last":
+        return ((None,),)
+    try:
+        return tuple(tuple(int(one) for one in some.split("+")) for some in text.split(","))
+    except ValueError:
+        raise QueryError(f"Got --layers {text!r}, expected all, last, or numbers of blocks as 9,11,9+11.") from None
+
+
+def _parse_sizes(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int | None, ...]:
+    try:
+        return (None,) if text is None else tuple(dict.fromkeys(int(one) for one in text.split(",")))
+    except ValueError:
+        raise QueryError(f"Got --px {text!r}, expected sides of images in pixels by comma, as 224,448.") from None
+
+
+@click.command("segment", cls=FoldedCommand, epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.argument("names", metavar="ENC...", nargs=-1, required=True, shell_complete=complete_encoder_names)
+@click.argument("images", metavar="IMAGES", callback=require_images_exist)
+@click.option(
+    "--layers",
+    default="last",
+    show_default=True,
+    metavar="all|LIST",
+    callback=_parse_layers,
+    help="Blocks from 0 by comma, each by itself; + joins the maps of two, as 9,11,9+11.",
+)
+@click.option(
+    "--px",
+    metavar="PX,...",
+    callback=_parse_sizes,
+    help="Sides of the squares that images are resized to, all compared.  [default: the card's]",
+)
+@click.option(
+    "--target",
+    "task",
+    type=click.Choice(["segmentation", "depth"]),
+    default="segmentation",
+    show_default=True,
+    help="What is predicted of each pixel.",
+)
+@click.option("--balanced", is_flag=True, help="Each class weighs as much as any other, however few pixels it has.")
+@click.option(
+    "--ignore",
+    "ignore_labels",
+    metavar="N",
+    multiple=True,
+    help="A value, colour or class of the masks whose pixels are neither learned nor judged. Repeatable.",
+)
+@click.option("--boundary", is_flag=True, help="Also the F1 of the boundaries of classes, which takes longer.")
+@partial(add_options, options=(*MAP_DATA_OPTIONS, *RUN_OPTIONS))
+@make_seed_option("Of the draw of tuning images and of the intervals.")
+@click.option(
+    "--save",
+    "saved",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the probe that is best on tuning images, for zoo predict.",
+)
+@partial(add_options, options=PAGE_OPTIONS)
+@click.option(
+    "--out",
+    "root",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where maps are kept.  [default: in the cache]",
+)
+@add_json_option
+def segment_command(
+    names: tuple[str, ...],
+    images: str,
+    layers: tuple[Layers, ...] | None,
+    px: tuple[int | None, ...],
+    task: str,
+    balanced: bool,
+    boundary: bool,
+    seed: int,
+    saved: Path | None,
+    page: Path | None,
+    hides_images: bool,
+    root: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the encoder, layer and size that segment your images.
+
+    A linear head on the maps of a frozen encoder learns your masks, to convergence, and is judged on test images: mean
+    intersection over union, that of each class, and pixel accuracy, with 95 % intervals over images and paired
+    differences. Images go through the encoder whole, resized to squares; masks are judged at their own size. With
+    --target depth the head predicts depth, in the unit of the maps.
+    """
+    from ..evaluation.segmentation_runs import choose_variant, measure_segmentation
+    from ..features.work_items import FeaturisingOptions
+    from ..progress import ProgressBar
+
+    require_page_at(page)
+    if task == "depth":
+        reject_unused_options(("balanced", "ignore_labels", "boundary"), "depth has no classes")
+    ids = list(dict.fromkeys(get_base_card(load_catalogue()[name]).id for name in names))
+    if saved is not None:
+        from ..evaluation.saved_probes import require_place
+
+        require_place(saved, ids[0])
+    data = _open_masks(images, task, options)
+    variants = measure_segmentation(
+        ids,
+        data,
+        layers=layers,
+        px=px,
+        balanced=balanced,
+        boundary=boundary,
+        root=(get_evaluations_folder() / "maps") if root is None else root,
+        how=FeaturisingOptions(**{name: options[name] for name in ("batch_size", "n_workers", "device")}),
+        seed=seed,
+        progress=lambda label: ProgressBar("images"),
+        tell=log_progress,
+    )
+    chosen = choose_variant(variants)
+    tables, notes = _build_tables(variants, chosen), _list_notes(variants, chosen, data)
+    if saved is not None:
+        notes.insert(0, f"the probe of {chosen.result.name} is kept in {_save(chosen, saved, seed)}")
+    if page is not None:
+        from ..looking.masks_page import render_masks_page
+        from ..looking.pages import write_page
+
+        text = render_masks_page(
+            chosen, tables, answer=_describe(variants, chosen), notes=notes, hides_images=hides_images
+        )
+        notes.insert(0, f"Written: {write_page(text, page)}")
+    if as_json:
+        print_json(_build_document(variants, chosen, data, saved, page, notes))
+        return
+    print_answer(*tables, notes=notes)
+    if saved is not None:
+        print_command("masks of new images", f"zoo predict {saved} IMAGES --out masks")
+
+
+def _open_masks(images: str, task: str, options: dict[str, Any]) -> DenseData:
+    """Images with masks or depth; options that would do nothing to them are refused."""
+    from ..datasets import open_dense
+
+    names = {"dataset": "name", "split_seed": "seed"}
+    given = ("dataset", "val_share", "split_seed", "scale", "background", "max_pixels")
+    of_masks = ("image_column", "label_column", "split_column", "image_folder", "ignore_labels")
+    if task == "depth":
+        reject_unused_options(of_masks, "maps of depth lie in folders")
+    log_progress(f"looking at {images}")
+    asked = {names.get(one, one): options[one] for one in (*given, *(of_masks if task != "depth" else ()))}
+    data = open_dense(images, task=task, **asked)
+    if not data.is_split_here:
+        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    log_image_sources([data.train.images, data.val.images])
+    return data
+
+
+def _build_tables(variants: list[SegmentedVariant], chosen: SegmentedVariant) -> list[AnswerTable]:
+    """A row per encoder, layer and size; and the classes of the chosen one."""
+    from ..evaluation.segmentation_metrics import build_result_table
+
+    what = "Depth" if chosen.data.task == "depth" else "Masks"
+    first = build_result_table([one.result for one in variants], title=f"{what} of {chosen.data.name}")
+    result: Any = chosen.result
+    return [first, *result.build_tables()[1:]]
+
+
+def _describe(variants: list[SegmentedVariant], chosen: SegmentedVariant) -> list[str]:
+    """The answer in a sentence."""
+    name, found = next(iter(chosen.result.metrics.items()))
+    unit = f" {chosen.data.train.unit}" if chosen.data.task == "depth" else " %"
+    said = {"miou": "Mean intersection over union", "rmse": "Root of the mean squared error"}[name]
+    ends = "" if found.ci_low is None else f" (95 %: {found.ci_low:.3g} to {found.ci_high:.3g})"
+    among = f", of {len(variants)} compared" if len(variants) > 1 else ""
+    return [
+        f"{said} of {chosen.result.name}{among}: {found.value:.3g}{unit}{ends}, on {len(chosen.data.val):,} images."
+    ]
+
+
+def _list_notes(variants: list[SegmentedVariant], chosen: SegmentedVariant, data: DenseData) -> list[str]:
+    from ..datasets.notes import describe_decoding
+
+    px = " or ".join(str(side) for side in dict.fromkeys(one.px for one in variants))
+    what = "depth is" if data.task == "depth" else "masks are"
+    notes = [f"images are resized whole to {px} px, whatever their shape; {what} judged at their own size"]
+    if len(variants) > 1:
+        notes.append(
+            f"on tuning images, a fifth of the training images, {chosen.result.name} is the best; the order above is "
+            "of the test images, and its first row is optimistic (selection)"
+        )
+    if odd := [one.result.name for one in variants if not one.probe.report_.get("is_converged", True)]:
+        notes.append(f"the probe of {odd[0]} has not converged")
+    return [*notes, *describe_decoding([data.train.images, data.val.images])]
+
+
+def _save(chosen: SegmentedVariant, folder: Path, seed: int) -> Path:
+    from ..evaluation.saved_probes import save_probe
+    from ..evaluation.segmentation_runs import make_saved_map_probe
+
+    return save_probe(make_saved_map_probe(chosen, seed=seed), folder)
+
+
+def _build_document(
+    variants: list[SegmentedVariant],
+    chosen: SegmentedVariant,
+    data: DenseData,
+    saved: Path | None,
+    page: Path | None,
+    notes: list[str],
+) -> dict[str, Any]:
+    parts = {"train": data.train, "val": data.val}
+    return {
+        "dataset": data.name,
+        "task": data.task,
+        "unit": data.train.unit,
+        "classes": list(data.train.classes),
+        "n_images": {part: len(some) for part, some in parts.items()},
+        "fingerprints": {part: some.fingerprint for part, some in parts.items()},
+        "chosen": chosen.result.name,
+        "results": [one.as_dict() for one in variants],
+        "images": {part: some.images.reading.as_dict() for part, some in parts.items()},
+        "saved": None if saved is None else str(saved),
+        "page": None if page is None else str(page),
+        "notes": notes,
+    }
