@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import textwrap
@@ -22,6 +23,8 @@ from statistics import fmean as mean_of
 from statistics import stdev
 from typing import Any, get_type_hints
 
+from click.testing import CliRunner
+
 from zoo.cards.catalogue import load_catalogue, read_card_files
 from zoo.cards.descriptions import read_meanings
 from zoo.cards.licences import LICENCES, parse_licence_ids
@@ -29,6 +32,7 @@ from zoo.cards.reading import describe_expected
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.cards.search import Family, list_families
 from zoo.choosing.choosing import choose
+from zoo.cli import zoo as command_line
 from zoo.cli.output import print_table
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, TransferTask, describe_recipe, format_base_protocol
@@ -393,7 +397,59 @@ def choice_of_digits() -> str:
     return "\n".join(["```", ranked.title, "", printed.getvalue().rstrip("\n"), "", *said, "```"])
 
 
+_ROW = {"encoder": "sup_efficientnet_lite0", "metric": "linear_probe_error", "split": "train 5-shot -> val"}
+_SAYS = {
+    "encoder": "what was measured: `zoo show` has its card",
+    "metric": "what was measured about it: the top-1 error of a linear probe on frozen features",
+    "dataset": "on which images",
+    "split": "what the probe was trained on and tested on: here 5 labels per class, and all test images",
+    "n_train": "training images of the probe",
+    "seed": "which draw of these labels; other rows have others, and tables show their mean and range",
+    "value": "the number, with every digit",
+    "unit": "its unit: an error in percent, so that lower is better",
+    "ci_low": "lower end of the 95 % interval, over test images",
+    "ci_high": "its upper end",
+    "protocol": "by which probe, with all its options: compare within one",
+    "source": "who measured it: this project; an arXiv number is a paper's",
+    "date": "when",
+}
+
+
+def annotated_row() -> str:
+    """One row of the results, a line per column, with what the column says."""
+    rows = measurements(metrics=_ROW["metric"], encoders=_ROW["encoder"])
+    one = next(row for row in rows if row.split == _ROW["split"] and row.protocol == "zoo-logistic-3")
+    cells = [f"| `{name}` | {getattr(one, name)} | {says} |" for name, says in _SAYS.items()]
+    return "\n".join(["| column | this row | what it says |", "|---|---|---|", *cells])
+
+
+def recommended() -> str:
+    """What the first command of the README prints."""
+    options = "--labels 10000 --max-parameters 100M --licence permissive --top 3"
+    table, *_ = CliRunner().invoke(command_line, ["recommend", *options.split()]).stdout.split("\n=")
+    return f"```\n$ zoo recommend {options}\n{table.rstrip()}\n```"
+
+
+def facts_of_the_package() -> str:
+    """What a reader wants to know first, as the project's own files have it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    pythons = re.search(r"python: \[(.+)\]", workflow)
+    assert pythons is not None
+    cards = load_catalogue()
+    facts = [
+        f"Python {' '.join(re.findall(r'[0-9.]+', pythons[1]))}",
+        f"{project['license']} licence",
+        f"{len(cards):,} encoders",
+        f"{len(list_families(cards))} families",
+        f"{len(list_studies())} studies",
+    ]
+    return " · ".join(f"`{fact}`" for fact in facts)
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"facts": facts_of_the_package, "recommend": recommended},
+    "docs/reading.md": {"row": annotated_row},
     "docs/choosing.md": {"choice": choice_of_digits},
     "docs/families.md": {"glance": families_at_a_glance, "counts": families_counts, "families": families_tables},
     "docs/label-free.md": {

@@ -1,4 +1,4 @@
-"""Draws the pictures of the README, from the cards, from measurements and from runs of the zoo.
+"""Draws the pictures of the README and of the pages, from the cards, from measurements and from runs of the zoo.
 
 ``python -m docs.pictures [NAME...]`` writes them to docs/pictures/; ``make docs`` does so too.
 """
@@ -21,9 +21,11 @@ from matplotlib.patches import Rectangle
 
 import zoo
 from scripts.look_pictures import photographs
+from zoo.analysis.label_budget import MOST_LABELS
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
+from zoo.choosing.ranking import rank_encoders
 from zoo.datasets import open_images
 from zoo.errors import ZooError
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data
@@ -32,7 +34,11 @@ from zoo.files import get_evaluations_folder
 from zoo.looking.components import component_colours, patch_similarity
 from zoo.looking.mistakes import mistakes_of
 from zoo.looking.showing import convert_to_heat
-from zoo.results.reported import select_preferred_accuracies
+from zoo.results.derived import summaries
+from zoo.results.reported import reported_numbers, select_preferred_accuracies
+from zoo.results.reported_values import PROTOCOLS, TOP_1
+from zoo.results.values import IMAGENET
+from zoo.results.wording import format_setting
 from zoo.site.contents import gather
 from zoo.site.expected import SiteError, compute_site_errors
 from zoo.site.first_page import FARTHEST, KINDS, classify_network
@@ -228,6 +234,107 @@ def looking() -> Figure:
     )
 
 
+EXAMPLE = "dino_vitS16"  # of the pages that explain
+PARTS = {
+    "approximation": "#0072b2", "usability": "#009e73", "probe generalization": "#d55e00",
+    "encoder generalization": "#a0457e",
+}  # fmt: skip
+
+
+def list_parts(encoder: str) -> dict[str, float]:
+    """The parts of an encoder's error on ImageNet-1K with all labels, in percentage points."""
+    found = summaries()[encoder].decomposition
+    assert found is not None
+    return {name: float(getattr(found, name.replace(" ", "_"))) for name in PARTS}
+
+
+def parts() -> Figure:
+    """The error of one encoder, as a sum of four parts."""
+    known = list_parts(EXAMPLE)
+    figure, axes = _sheet(8.6, 3.5)
+    place, total = 0, 0.0
+    for place, (name, value) in enumerate(known.items()):
+        axes.barh(place, value, left=total, color=PARTS[name], height=0.62)
+        axes.plot([total + value] * 2, [place, place + 1], color=FAINT, linewidth=1, zorder=0)
+        axes.annotate(
+            f"{value:.1f}", (total + value, place), (5, 0), textcoords="offset points", va="center", color=INK
+        )
+        total += value
+    axes.barh(place + 1, total, color=INK, height=0.62)
+    axes.annotate(f"{total:.1f}", (total, place + 1), (5, 0), textcoords="offset points", va="center", color=INK)
+    asks = ("what the network cannot represent", "what a linear probe cannot read off", "what more labels would mend",
+            "what more pre-training images would mend", "all labels, validation images")  # fmt: skip
+    names = [f"{name}\n{ask}" for name, ask in zip([*known, "error"], asks, strict=True)]
+    axes.set_yticks(range(len(names)), names, size=9)
+    axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, total * 1.1), xlabel="percentage points of the error")
+    axes.grid(visible=False, axis="y")
+    told = " + ".join(f"{value:.1f}" for value in known.values())
+    return _titled(
+        figure,
+        f"The error of {EXAMPLE}, {total:.1f} %, is {told}",
+        "Linear probe on ImageNet-1K, measured by the study",
+    )
+
+
+COMPARED = "clip_vitB16"  # of which much is known
+
+
+def protocols() -> Figure:
+    """What a linear probe, nearest neighbours, texts and others say of one encoder on one data set."""
+    found = {"measured by the study: linear, all labels": 100 - summaries()[COMPARED].errors["100%"]}
+    for one in reported_numbers(COMPARED):
+        if one.metric == TOP_1 and one.dataset == IMAGENET:
+            few = f", {format_setting(one.split)}" if one.protocol == "reported-few-shot" else ""
+            kind = "reported by authors" if one.standing == "authors" else f"by {one.measured_by}"
+            found[f"{kind}: {PROTOCOLS[one.protocol].short.partition(',')[0]}{few}"] = one.value
+    found = dict(sorted(found.items(), key=lambda one: -one[1]))
+    figure, axes = _sheet(8.6, 4.1)
+    for place, (name, value) in enumerate(found.items()):
+        colour = INK if name.startswith("measured") else "#0072b2" if ": linear" in name else "#8a939d"
+        axes.plot([0, value], [place, place], color=FAINT, linewidth=1, zorder=0)
+        axes.plot(value, place, "o", color=colour, markersize=6)
+        axes.annotate(
+            f"{value:.1f}", (value, place), (7, 0), textcoords="offset points", va="center", size=9, color=INK
+        )
+    axes.set_yticks(range(len(found)), [*found], size=9)
+    axes.set(ylim=(len(found) - 0.5, -0.5), xlim=(60, 84), xlabel="accuracy on ImageNet-1K, percent (higher is better)")
+    axes.grid(visible=False, axis="y")
+    low, high = min(found.values()), max(found.values())
+    return _titled(
+        figure,
+        f"One encoder, one data set, {len(found)} numbers from {low:.0f} to {high:.0f} %",
+        f"{COMPARED}; black and blue: linear probes with all labels, whose recipes differ; grey: other questions",
+    )
+
+
+def flow() -> Figure:
+    """From a card to an answer, for one encoder."""
+    card, size = zoo.card(EXAMPLE), f"{_size(zoo.card(EXAMPLE)) / 1e6:.0f}M parameters"
+    error, few = (summaries()[EXAMPLE].errors[name] for name in ("100%", "5-shot"))
+    n_ranked = len(rank_encoders(MOST_LABELS).ranked)
+    licence, dim = str(card.licence.weights), f"{card.representation.dim:,} numbers each"
+    steps = {
+        "card": [card.id, size, licence, "weights, preprocessing"],
+        "features": ["your images, once", dim, "frozen network", "stored with hashes"],
+        "probe": ["a linear layer", "tuned on held-out", "training images", "few labels or all"],
+        "row": [f"{error:.1f} %, all labels", f"{few:.1f} %, 5 per class", "protocol, interval", "parts of the error"],
+        "answer": [f"the best of {n_ranked:,}", "ties and intervals", "cost and licence", "the line to load it"],
+    }
+    figure = Figure(figsize=(9.0, 1.9), facecolor="white", layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(0, 5 * 1.18), ylim=(0, 1))
+    axes.set_axis_off()
+    for place, (name, lines) in enumerate(steps.items()):
+        left = place * 1.18 + 0.02
+        axes.add_patch(Rectangle((left, 0.04), 1, 0.92, facecolor="#f4f6f8", edgecolor=FAINT))
+        axes.text(left + 0.06, 0.84, name, weight="bold", size=11.5, color=COLOURS["text"], va="center")
+        for line, text in enumerate(lines):
+            axes.text(left + 0.06, 0.64 - 0.165 * line, text, size=8.6, color=INK if line == 0 else SOFT, va="center")
+        if place:
+            axes.annotate("", (left - 0.01, 0.5), (left - 0.17, 0.5), arrowprops={"arrowstyle": "->", "color": SOFT})
+    return figure
+
+
 def _sheet(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     axes = figure.subplots()
@@ -256,6 +363,9 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "choosing": choosing,
     "measuring": measuring,
     "looking": looking,
+    "flow": flow,
+    "parts": parts,
+    "protocols": protocols,
 }
 
 

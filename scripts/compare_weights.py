@@ -7,7 +7,7 @@ them to the others and the zoo, and runs all on the same rendered images. They r
 with ``uv`` (or venv and pip) of the pinned requirements, or in that of ``--python``, which must have those versions.
 FOLDER has clones of the authors' repositories, called OWNER+NAME; the commits that the families state are taken out of
 them. Families that are not named keep their numbers; ``--render`` runs none and writes the page alone. The words are in
-``docs/same_weights.toml``, and what ``zoo show`` says in ``metadata/same_weights.tsv``; nothing here runs in CI.
+``docs/same_weights.toml``, and what ``zoo show --all`` says in ``metadata/same_weights.tsv``; nothing here runs in CI.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ TOP = """# The same weights in other libraries
 Made by `scripts/compare_weights.py`; nothing of it runs in CI. Many weights can be had from their authors, timm,
 transformers and OpenCLIP, and what these make of one photograph differs: in how it is resized, in how positions are
 interpolated, and in what is taken to be the feature. For each family the first table says what each does, the second
-by how much it matters, and the text what the zoo's card follows. `zoo show ID` says in a line where `hf:` or `timm:` of
-the same weights gives other features.
+by how much it matters, and the text what the zoo's card follows. `zoo show ID --all` says in a line where `hf:` or
+`timm:` of the same weights gives other features.
 
 Networks have their published widths and kinds of layers, mostly fewer blocks, and random weights, converted from one
 library to another: no number says how good features are. "Relative" is the root mean square of the difference of two
@@ -143,7 +143,7 @@ def read_words() -> dict[str, Any]:
 
 
 def read_told() -> list[dict[str, str]]:
-    """What ``zoo show`` says, a row for encoders and a place of the same weights."""
+    """What ``zoo show --all`` says, a row for encoders and a place of the same weights."""
     with (ROOT / "metadata" / "same_weights.tsv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
@@ -201,7 +201,7 @@ def _family_lines(
     yield about["follows"].strip() + "\n"
     own = [row for row in told if set(row["encoders"].split()) & set(about["encoders"])]
     if own:
-        yield "`zoo show` says, of places of the same weights:\n"
+        yield "`zoo show --all` says, of places of the same weights:\n"
         for row in own:
             places = ", ".join(f"`{place}`" for place in dict.fromkeys(row["places"].split()))
             yield f"* {places}: {row['says']}."

@@ -22,6 +22,7 @@ import yaml
 from PIL import Image
 
 import zoo
+from docs.pictures import list_parts
 from tests.conftest import Run
 from tests.each import for_each
 from tests.test_names import VERBS as FIRST_WORDS
@@ -30,6 +31,7 @@ from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.options import complete_encoder_names
 from zoo.encoders import build_encoder
+from zoo.evaluation.protocols import PROTOCOLS
 from zoo.loading import store_weights
 from zoo.weights.store import FileOrigin
 
@@ -44,7 +46,7 @@ def generate(repository: Path) -> ModuleType:
 
 
 @for_each(
-    ["docs/families.md", "docs/label-free.md", "docs/costs.md"]
+    ["README.md", "docs/reading.md", "docs/families.md", "docs/label-free.md", "docs/costs.md"]
     + [f"{folder}/README.md" for folder in ("metadata", "analysis", "results")]
 )
 def test_generated_parts_are_fresh(file: str, generate: ModuleType, repository: Path) -> None:
@@ -76,6 +78,23 @@ def test_links_to_files_lead_somewhere(repository: Path) -> None:
     assert len(links) > 100
     broken = [(page.name, link) for page, link in links if link[:4] != "http" and not (page.parent / link).exists()]
     assert not broken
+
+
+def test_the_first_page_is_short_and_shows_what_the_words_say(repository: Path) -> None:
+    text = (repository / "README.md").read_text()
+    assert text.count("\n") <= 110
+    for tool in ("timm", "OpenCLIP", "VisBench", "MTEB", "FiftyOne", "SSL Zoo"):
+        assert re.search(rf"^\| .* \| (\[{tool}\]\(https://|{tool}: )", text, re.MULTILINE), tool
+
+
+def test_the_page_on_reading_results_has_the_parts_that_its_picture_shows(repository: Path) -> None:
+    text = (repository / "docs" / "reading.md").read_text()
+    parts = list_parts("dino_vitS16")
+    words = [f"{name} {value:.1f}" for name, value in parts.items()]
+    assert f"{words[0]}, {words[1]}, {words[2]} and {words[3]} add up to {sum(parts.values()):.1f} percent" in text
+    table = {name for line in text.splitlines() for name in re.findall(r"`([\w.-]+)`", line) if line[:3] == "| `"}
+    named = [name for name in PROTOCOLS if not any(name.startswith(one.rstrip(".")) for one in table)]
+    assert not named, "protocols that docs/reading.md does not name"
 
 
 def test_the_versions_of_package_changelog_and_citation_agree(repository: Path) -> None:

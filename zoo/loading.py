@@ -396,7 +396,7 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
     if card.weights.availability == "unfit" and is_asked:
         raise WeightsRefused(
             f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
-            f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
+            f"'zoo show {card.id} --all' says what it holds. {_WITHOUT}"
         )
     if not choices:
         why = f"No place of the weights of {card.id!r} has been published"

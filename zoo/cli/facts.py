@@ -99,7 +99,7 @@ def format_cells(fact: Fact, among: Sequence[Subject], protocols: Mapping[str, s
 def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:
     """What the marks in the columns of a table mean."""
     of_risks = [text for fact, texts in table.items() if fact.is_risk for text in texts]
-    wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
+    wrong = f"{WRONG}  measured wrongly: zoo show NAME --all says why, --exclude-wrong leaves it out"
     found = {ASSUMED: f"{ASSUMED}  assumed, not measured", WRONG: wrong}
     lines = [line for mark, line in found.items() if any(mark in text for text in of_risks)]
     others = [text for fact, texts in table.items() if fact.is_reported for text in texts]
@@ -110,7 +110,7 @@ def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:
 
 _OF_REPORTED = {
     REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe",
-    DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
+    DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME --all says why",
 }
 
 

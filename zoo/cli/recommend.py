@@ -39,6 +39,7 @@ from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
 from ..results.facts import DOUBTFUL, REPORTED, format_points
 from ..results.reported_values import PROTOCOLS, ReportedNumber
+from ..results.values import IMAGENET
 from ..results.wording import describe_protocol_details
 from .constraint_options import (
     KIND_OF_IMAGES,
@@ -363,7 +364,7 @@ def _print(answer: Ranking[MeasuredError], constraints: Constraints, translation
     doubtful = [one.card.id for one in shown if one.number.errata]
     errata = [line for one in shown for line in list_distrust_notes(one.card.id, one.number.errata)]
     notes = [*translation[:1], *ties]
-    notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
+    notes += [f"{WRONG}  doubtful measurements; zoo show NAME --all says why: {', '.join(doubtful)}"] * bool(doubtful)
     without = (
         f"; not ranked: {len(answer.unmeasured)} not measured, see it without --measured" if answer.unmeasured else ""
     )
@@ -481,7 +482,7 @@ def _by_reported(
         print_table(AnswerTable(columns=columns))
         shown = f"{min(top, len(ranked))} of {format_count(len(ranked), 'encoder')}{_left_out(left_out)}"
         unknown = "    ?  not measured by the study" * (board.dataset == IMAGENET)
-        marks = f"{REPORTED}  reported{unknown}    zoo show NAME says who measured, and where"
+        marks = f"{REPORTED}  reported{unknown}    zoo show NAME --all says who measured, and where"
         doubts = [f"{DOUBTFUL}  {one.card.id}: {one.number.doubt}" for one in ranked[:top] if one.number.doubt]
         worth = (
             []

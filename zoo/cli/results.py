@@ -539,6 +539,6 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
     marked = [summary for summary in found if summary.errata]
     reasons = [line for summary in marked for line in list_distrust_notes(summary.encoder, summary.errata)]
     if marked and not one_by_one:
-        reasons = [f"{WRONG}  {format_count(len(marked), 'encoder')} with errata; zoo show NAME says which"]
+        reasons = [f"{WRONG}  {format_count(len(marked), 'encoder')} with errata; zoo show NAME --all says which"]
     units = "errors in percent by labels, components in percentage points"
     print_notes([*notes, units, *list_protocol_notes(protocols), *list_older_parts_notes(found), *reasons, *legend])

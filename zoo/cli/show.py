@@ -1,4 +1,4 @@
-"""``zoo show``: everything known of one encoder: its card, what was measured and reported, cost, licence, errata."""
+"""``zoo show``: one encoder, in short; or its whole card, what was measured and reported, cost, licence, errata."""
 
 from __future__ import annotations
 
