@@ -308,7 +308,7 @@ def test_reported_numbers_rank_only_if_they_are_asked_for(reports: None) -> None
 
 def test_a_ranking_by_reported_numbers_says_what_they_are_worth(reports: None) -> None:
     result = run("recommend", "--by", "reported-linear", "--labels", "5000", "--top", "3")
-    assert "not by the study" in result.stdout.splitlines()[0] and "99.10*" in result.stdout
+    assert "not measured by the study" in result.stdout.splitlines()[0] and "99.10*" in result.stdout
     assert "nine in ten reported accuracies differ" in result.stderr
     assert "is not known" in run("recommend", "--by", "reported-attentive").stderr
     small = document("recommend", "--by", "reported-linear", "--max-parameters", "30M", *ALL)["encoders"]
