@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -26,12 +27,15 @@ from zoo.cards.catalogue import load_catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
 from zoo.choosing.ranking import rank_encoders
-from zoo.datasets import open_images
+from zoo.datasets import open_dense, open_images
 from zoo.errors import ZooError
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data
 from zoo.evaluation.refit import keep_probe
+from zoo.evaluation.segmentation_runs import choose_variant, measure_segmentation
+from zoo.features.maps import featurise_maps, parse_map_grid
 from zoo.files import get_evaluations_folder
 from zoo.looking.components import component_colours, patch_similarity
+from zoo.looking.masks_page import make_mask_image, mark_wrong
 from zoo.looking.mistakes import mistakes_of
 from zoo.looking.showing import convert_to_heat
 from zoo.results.derived import summaries
@@ -335,6 +339,89 @@ def flow() -> Figure:
     return figure
 
 
+def maps() -> Figure:
+    """How much of the variance of patches the first principal components keep, by block."""
+    data = open_images("shapes:classes=6,train=120,val=60,size_px=224").train
+    figure, axes = _sheet(6.2, 3.4)
+    kept = {}
+    found = featurise_maps("sup_efficientnet_lite0", {"train": data}, layers=(3, 7, 10, 14), parts=("train",))
+    for colour, (representation, parts) in zip(
+        ("#8a939d", "#009e73", "#c65300", "#0072b2"), found.items(), strict=True
+    ):
+        grid = parse_map_grid(representation)
+        patches = parts["train"].x[:].reshape(-1, grid.channels).astype(np.float64)
+        values = np.linalg.eigvalsh(np.cov(patches.T))[::-1]
+        shares = 100 * np.cumsum(values) / values.sum()
+        block = representation.split()[0].removeprefix("map:")
+        n = int(np.searchsorted(shares, 90)) + 1
+        kept[block] = n, grid.channels
+        words = f"block {block}: {grid.rows} x {grid.columns} places of {grid.channels} channels, 90 % in {n}"
+        axes.plot(np.arange(1, len(shares) + 1), shares, color=colour, linewidth=1.8, label=words)
+        axes.plot(n, 90, "o", color=colour, markersize=5)
+    axes.axhline(90, color=FAINT, linewidth=0.9, zorder=0)
+    axes.set(xscale="log", ylim=(0, 102), xlabel="principal components of patches")
+    axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+    axes.set_yticks([0, 50, 90, 100], ["0", "50", "90", "100 %"])
+    axes.minorticks_off()
+    axes.legend(loc="lower right", frameon=False, fontsize=8, labelcolor=INK)
+    below = "EfficientNet-Lite0 at 224 px on rendered shapes; the share of variance that is kept"
+    n, n_all = kept["10"]
+    return _titled(figure, f"Block 10: {n} of {n_all} numbers per patch keep 90 %", below)
+
+
+def segmenting() -> Figure:
+    """Images, their masks, what a linear head on a map predicts, and where it is wrong; the metric by block."""
+    data = open_dense("shapes:classes=6,train=160,val=60,size_px=224", task="segmentation")
+    layers = (*((block,) for block in (5, 8, 10, 12, 15)), (8, 10))
+    variants = measure_segmentation(["sup_efficientnet_lite0"], data, layers=layers)
+    best = choose_variant(variants)
+    result: Any = best.result
+    order = np.argsort(-result.image_ious, kind="stable")
+    figure = Figure(figsize=(9.0, 3.9), facecolor="white", layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.45, 1))
+    grid = left.subplots(3, 4)
+    for row, (words, image) in enumerate(
+        (("best", order[0]), ("typical", order[len(order) // 2]), ("worst", order[-1]))
+    ):
+        shown, (wanted, valid), given = (
+            data.val.images.images[int(image)],
+            best.read_mask(int(image)),
+            best.predict(image),
+        )
+        tiles = [shown, make_mask_image(wanted, valid).convert("RGB"), make_mask_image(given).convert("RGB")]
+        tiles.append(mark_wrong(shown, valid & (given != wanted)))
+        for axes, tile, title in zip(grid[row], tiles, ("image", "mask", "prediction", "error"), strict=True):
+            axes.imshow(tile, interpolation="nearest")
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+            if row == 0:
+                axes.set_title(title, size=8.5, color=SOFT)
+        grid[row, 0].set_ylabel(f"{words}\n{result.image_ious[image]:.0f} %", size=8.5, color=INK)
+    axes = right.subplots()
+    for place, one in enumerate(variants):
+        found = one.result.metrics["miou"]
+        colour = "#009e73" if one is best else "#0072b2"
+        axes.plot([found.ci_low, found.ci_high], [place, place], color=colour, linewidth=5, alpha=0.35)
+        axes.plot(found.value, place, "o", color=colour, markersize=5)
+    axes.set_yticks(range(len(variants)), [_call_blocks(one.layers) for one in variants])
+    axes.set(ylim=(len(variants) - 0.4, -0.6), xlim=(0, 100), xlabel="mean intersection over union, percent")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=SOFT, labelsize=9, length=0)
+    axes.grid(axis="x", color="#eceff2", linewidth=0.8)
+    axes.xaxis.label.set(color=SOFT, size=9)
+    miou = result.metrics["miou"]
+    return _titled(
+        figure,
+        f"{_call_blocks(best.layers).capitalize()} of EfficientNet-Lite0: mIoU {miou.value:.0f} %",
+        f"A linear head on maps of {len(data.train)} images of 224 px, {len(data.val.classes)} classes; intervals over "
+        f"{len(data.val)} test images; the block was chosen on training images",
+    )
+
+
+def _call_blocks(layers: tuple[int | None, ...]) -> str:
+    return f"block{'s' * (len(layers) > 1)} {' + '.join(map(str, layers))}"
+
+
 def _sheet(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     axes = figure.subplots()
@@ -366,6 +453,8 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "flow": flow,
     "parts": parts,
     "protocols": protocols,
+    "maps": maps,
+    "segmenting": segmenting,
 }
 
 

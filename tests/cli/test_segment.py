@@ -112,9 +112,9 @@ def test_two_encoders_are_compared_image_by_image_and_ignored_classes_are_gone()
 
 
 REFUSED = {
-    ("--layers", "first"): "expected all, last, or numbers of blocks",
+    ("--layers", "first"): "expected whole numbers by comma, and ranges",
     ("--layers", "7"): "expected the number of a block, from 0 to 2",
-    ("--px", "large"): "expected sides of images in pixels",
+    ("--px", "large"): "expected whole numbers by comma",
     ("--ignore", "tree"): "'tree' was to be ignored, and is no value or class",
     ("--target", "depth", "--balanced"): "--balanced has no effect: depth has no classes",
     ("--val-share", "0.3"): "says itself which images are to be tested on",

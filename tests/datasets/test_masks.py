@@ -112,6 +112,10 @@ PATHS = {
     "beginnings": ("{part}/images/image_{name}.png", "{part}/masks/mask_{name}.png"),
     "next to the images": ("{part}/{name}.png", "{part}/{name}_mask.png"),
     "folders in them": ("images/{part}/city/{name}.png", "masks/{part}/city/{name}.png"),
+    "as DeepGlobe": ("{part}/{name}_sat.png", "{part}/{name}_mask.png"),
+    "as ISIC": ("Task1_{part}_Input/{name}.png", "Task1_{part}_GroundTruth/{name}_segmentation.png"),
+    "as Oxford-IIIT Pet": ("{part}/images/{name}.png", "{part}/annotations/trimaps/{name}.png"),
+    "a folder of masks more": ("{part}/images/{name}.png", "{part}/masks/final/{name}.png"),
     "masks in one folder": ("images/{part}/{name}.png", "masks/{name}.png"),
 }
 
@@ -437,11 +441,18 @@ def both(classes: Any) -> Callable[[Path], Any]:
     return lambda root: [only(name, classes)(root) for name in ("a", "b")]
 
 
+def coarse_and_fine(root: Path) -> None:
+    for name, part in PARTS.items():
+        for kind in ("fine", "coarse"):
+            put(root / part / "masks" / kind / f"{name}.png", np.arange(24).reshape(4, 6))
+
+
 TROUBLES = {
     "another size": (only("c", np.zeros((3, 6))), r"^The mask 'val/masks/c.png' of 'another size' is 6 x 3 px and its "
                      r"image 6 x 4 px; expected the same size"),
     "a value without a name": (only("b", np.full((4, 6), 9)), r"1 value of masks, 25 % of their pixels, are none of "
                                r"the classes of classes.txt, such as 9, the first in The mask 'train/masks/b.png'"),
+    "classes that are none": (coarse_and_fine, "taken for one of a single class, by its"),
     "no image": (lambda root: put(root / "masks" / "z.png", TRUTH["a"]), None),
     "no file of an image": (lambda root: (root / "train/masks/a.png").write_bytes(b"this is none"), "cannot be read"),
     "cut off": (lambda root: (root / "train/masks/a.png").write_bytes((root / "train/masks/b.png").read_bytes()[:60]),

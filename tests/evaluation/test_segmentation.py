@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,21 @@ from zoo.evaluation.segmentation import (
     evaluate_segmentation,
     make_mask_reader,
 )
+from zoo.evaluation.segmentation_metrics import (
+    DepthResult,
+    SegmentationResult,
+    compare_results,
+    compute_boundary_f1,
+    measure_depth_errors,
+)
 from zoo.features import Features, Origin
+from zoo.features.maps import MapGrid
 
-
-@dataclass(frozen=True)
-class Grid:
-    rows: int = 4
-    columns: int = 5
-    channels: int = 6
-    has_class_token: bool = False
-
-
-GRID = Grid()
+GRID = MapGrid(rows=4, columns=5, channels=6)
 CLASSES = ("sky", "road", "tree")
 
 
-def planted(n: int, *, seed: int, noise: float = 0.3, grid: Grid = GRID, px: int = 8) -> tuple[Any, Any, Any]:
+def planted(n: int, *, seed: int, noise: float = 0.3, grid: MapGrid = GRID, px: int = 8) -> tuple[Any, Any, Any]:
     """Maps whose first channels say the class of a place, its masks at ``px`` pixels per place, and a depth."""
     random = np.random.default_rng(seed)
     of_place = random.integers(0, 3, (n, grid.rows, grid.columns))
@@ -104,7 +103,7 @@ def test_pixels_that_are_ignored_change_nothing() -> None:
 
 def test_two_layers_are_read_side_by_side_and_the_coarser_one_is_upsampled() -> None:
     x, masks, _ = planted(40, seed=0)
-    coarse = Grid(rows=2, columns=2, channels=3, has_class_token=True)
+    coarse = MapGrid(rows=2, columns=2, channels=3, has_class_token=True)
     more = np.random.default_rng(0).standard_normal((40, 5 * 3)).astype(np.float32)
     stacked = solver.LayeredMaps([x, more], [GRID, coarse])
     wanted = torch.nn.functional.interpolate(
@@ -206,3 +205,69 @@ def test_masks_are_read_at_their_own_size_where_images_are_squashed_and_else_as_
     assert make_mask_reader(wide, replace(about, fit="squash"))[0][0].shape == (20, 60)
     labels, valid = make_mask_reader(wide, about)[0]
     assert labels.shape == (32, 32) and labels.dtype == np.int64 and valid.all()
+
+
+def result(counts: Any, **known: Any) -> SegmentationResult:
+    """Of pixels in both, in the prediction and in the mask, (n, 3, k)."""
+    n, _, k = np.shape(counts)
+    sums = np.concatenate([np.reshape(counts, (n, 3 * k)), np.zeros((n, 2))], axis=1)
+    classes = CLASSES[:k]
+    return SegmentationResult(
+        name=known.pop("name", "one"), sums=sums, classes=classes, confusion=np.zeros((k, k), np.int64), **known
+    )
+
+
+def test_the_mean_is_over_the_classes_of_the_test_masks_with_pixels_of_all_images_together() -> None:
+    found = result([[[4, 0, 0], [6, 1, 1], [8, 0, 0]], [[0, 2, 0], [2, 2, 0], [0, 4, 0]]])
+    assert found.values["iou sky"] == pytest.approx(100 * 4 / 12)  # 4 in both, 8 predicted, 8 in masks
+    assert found.values["miou"] == pytest.approx((100 * 4 / 12 + 100 * 2 / 5) / 2)
+    assert "iou tree" not in found.values
+    assert found.values["pixel_accuracy"] == pytest.approx(50)
+    assert found.image_errors.tolist() == [50, 50]
+
+
+def test_differences_are_paired_by_image() -> None:
+    random = np.random.default_rng(0)
+    inside = random.integers(10, 90, (50, 1))
+    worse = np.maximum(inside - 2, 0)
+    one, other = (
+        result(np.stack([some, np.full((50, 1), 100), np.full((50, 1), 100)], axis=1), name=name)
+        for some, name in ((inside, "one"), (worse, "other"))
+    )
+    behind = compare_results([one, other], "miou")["other"]
+    alone = one.metrics["miou"]
+    assert behind.ci_low is not None and behind.ci_high is not None and behind.ci_low > 0
+    assert alone.ci_low is not None and alone.ci_high is not None
+    assert behind.ci_high - behind.ci_low < 0.2 * (alone.ci_high - alone.ci_low)
+
+
+def test_groups_widen_an_interval_and_a_class_in_few_images_has_a_wide_one() -> None:
+    random = np.random.default_rng(0)
+    of_group = random.integers(10, 90, 12).repeat(10)
+    counts = np.stack([of_group, np.full(120, 100), np.full(120, 100)], axis=1)[:, :, None]
+    apart, together = (result(counts, groups=one).metrics["miou"] for one in (None, np.arange(120) // 10))
+    assert together.ci_high - together.ci_low > 2 * (apart.ci_high - apart.ci_low)  # type: ignore[operator]
+    rare = np.concatenate([counts, np.zeros_like(counts)], axis=2)
+    rare[:3, :, 1] = [[20, 100, 100], [50, 100, 100], [70, 100, 100]]
+    iou = result(rare).metrics["iou road"]
+    assert iou.ci_low is not None and iou.ci_high is not None and iou.ci_high - iou.ci_low > 30
+
+
+def test_boundaries_within_the_tolerance_are_right_and_ignored_pixels_have_none() -> None:
+    labels = (np.arange(100)[None] >= 50).repeat(100, axis=0).astype(int)
+    valid = np.ones(labels.shape, bool)
+    assert compute_boundary_f1(np.roll(labels, 2, axis=1) * (np.arange(100) > 5), labels, valid) == 1.0
+    assert compute_boundary_f1((np.arange(100)[None] >= 60).repeat(100, axis=0), labels, valid) == 0.0
+    assert compute_boundary_f1(np.zeros_like(labels), labels, valid) == 0.0
+    ignored = valid & (np.abs(np.arange(100) - 50) > 3)
+    assert np.isnan(compute_boundary_f1(labels, labels, ignored))
+
+
+def test_errors_of_depth_are_those_of_all_pixels_and_relative_ones_need_positive_depth() -> None:
+    depth, predicted, valid = np.array([[2.0, 4.0]]), np.array([[2.2, 2.0]]), np.ones((1, 2), bool)
+    sums = measure_depth_errors(predicted, depth, valid)[None].repeat(3, axis=0)
+    found = DepthResult(name="one", sums=sums, unit="m")
+    assert found.values["rmse"] == pytest.approx((4.04 / 2) ** 0.5)
+    assert found.values["absolute_relative"] == pytest.approx((0.1 + 0.5) / 2)
+    assert found.values["within_ratio"] == 50
+    assert DepthResult(name="one", sums=sums, is_positive=False).values.keys() == {"rmse"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import click
 
 from ..cards.catalogue import get_base_card, load_catalogue
 from ..datasets.sources import MASK_KINDS, format_sources_help
-from ..errors import QueryError
 from ..files import get_evaluations_folder
 from .measure_options import (
     MAP_DATA_OPTIONS,
@@ -22,7 +22,13 @@ from .measure_options import (
     require_images_exist,
     require_page_at,
 )
-from .options import FoldedCommand, complete_encoder_names, make_seed_option, reject_unused_options
+from .options import (
+    FoldedCommand,
+    complete_encoder_names,
+    make_seed_option,
+    parse_number_ranges,
+    reject_unused_options,
+)
 from .output import add_json_option, log_progress, print_answer, print_command, print_json
 
 if TYPE_CHECKING:
@@ -50,17 +56,11 @@ def _parse_layers(ctx: click.Context, parameter: click.Parameter, text: str) -> 
         return None
     if text == "last":
         return ((None,),)
-    try:
-        return tuple(tuple(int(one) for one in some.split("+")) for some in text.split(","))
-    except ValueError:
-        raise QueryError(f"Got --layers {text!r}, expected all, last, or numbers of blocks as 9,11,9+11.") from None
-
-
-def _parse_sizes(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int | None, ...]:
-    try:
-        return (None,) if text is None else tuple(dict.fromkeys(int(one) for one in text.split(",")))
-    except ValueError:
-        raise QueryError(f"Got --px {text!r}, expected sides of images in pixels by comma, as 224,448.") from None
+    found: list[Layers] = []
+    for some in text.split(","):
+        joined = [parse_number_ranges(ctx, parameter, one) or () for one in some.split("+")]
+        found += [(block,) for block in joined[0]] if len(joined) == 1 else [tuple(chain.from_iterable(joined))]
+    return tuple(found)
 
 
 @click.command("segment", cls=FoldedCommand, epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
@@ -72,12 +72,12 @@ def _parse_sizes(ctx: click.Context, parameter: click.Parameter, text: str | Non
     show_default=True,
     metavar="all|LIST",
     callback=_parse_layers,
-    help="Blocks from 0 by comma, each by itself; + joins the maps of two, as 9,11,9+11.",
+    help="Blocks from 0 by comma, each by itself, ranges as 3..7; + joins the maps of two, as 9+11.",
 )
 @click.option(
     "--px",
     metavar="PX,...",
-    callback=_parse_sizes,
+    callback=parse_number_ranges,
     help="Sides of the squares that images are resized to, all compared.  [default: the card's]",
 )
 @click.option(
@@ -119,7 +119,7 @@ def segment_command(
     names: tuple[str, ...],
     images: str,
     layers: tuple[Layers, ...] | None,
-    px: tuple[int | None, ...],
+    px: tuple[int, ...] | None,
     task: str,
     balanced: bool,
     boundary: bool,
@@ -155,7 +155,7 @@ def segment_command(
         ids,
         data,
         layers=layers,
-        px=px,
+        px=px or (None,),
         balanced=balanced,
         boundary=boundary,
         root=(get_evaluations_folder() / "maps") if root is None else root,
@@ -208,8 +208,7 @@ def _build_tables(variants: list[SegmentedVariant], chosen: SegmentedVariant) ->
 
     what = "Depth" if chosen.data.task == "depth" else "Masks"
     first = build_result_table([one.result for one in variants], title=f"{what} of {chosen.data.name}")
-    result: Any = chosen.result
-    return [first, *result.build_tables()[1:]]
+    return [first, *chosen.build_tables()[1:]]
 
 
 def _describe(variants: list[SegmentedVariant], chosen: SegmentedVariant) -> list[str]:

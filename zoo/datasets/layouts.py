@@ -193,7 +193,8 @@ def _refuse_maps(look: _LayoutContext) -> None:
         if maps and images and look.level is None:
             raise DataError(
                 f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
-                f"such as masks, which are no classes; expected a folder per class{look.hint()}."
+                f"such as masks, which are no classes (zoo segment takes them); expected a folder per "
+                f"class{look.hint()}."
             )
 
 

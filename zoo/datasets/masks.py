@@ -85,8 +85,7 @@ class FileMasks:
             return self._read(self.paths[number][0][1])
         found: np.ndarray | None = None
         for class_number, path in self.paths[number]:
-            values = self._read(path).values
-            inside = values >= 128 if values.max() > 1 else values > 0
+            inside = self._read_one_class(path)
             found = np.zeros(inside.shape, np.int32) if found is None else found
             if inside.shape != found.shape:
                 raise DataError(
@@ -96,6 +95,18 @@ class FileMasks:
             found[inside] = np.where(found[inside] == 0, class_number, IGNORED)
         assert found is not None  # there is a path
         return StoredMask(found, "classes")
+
+    def _read_one_class(self, path: str) -> np.ndarray:
+        """Where a mask of one class is, bool: 0 and one other value, with few between where it was compressed."""
+        values = self._read(path).values
+        most = values.max()
+        if np.isin(values, (0, most)).mean() < 0.8:
+            raise DataError(
+                f"The mask {path!r} of {self.image_set!r} was taken for one of a single class, by its name, and holds "
+                f"{len(np.unique(values))} values; expected 0 and one other, or masks of all classes with the names of "
+                "their images."
+            )
+        return np.asarray((values > most // 2) & (values > 0))
 
     def _read(self, path: str) -> StoredMask:
         file = os.path.join(self.root, path)
@@ -383,8 +394,9 @@ def _sort_paths(paths: Sequence[str]) -> _SortedPaths:
         if first != path:
             raise DataError(f"{first!r} and {path!r} would both be of {stem!r}; expected one: rename the other.")
     if not found.masks:  # next to the images, with an ending of their own
+        plain = {(part, _plain(key)) for part, key in found.images if not _MASK_ENDING.fullmatch(key)}
         for part, key in list(found.images):
-            if (match := _MASK_ENDING.fullmatch(key)) and (part, match[1]) in found.images:
+            if (match := _MASK_ENDING.fullmatch(key)) and (part, match[1]) in plain:
                 found.masks[part, match[1]] = found.images.pop((part, key))
     return found
 
@@ -433,10 +445,11 @@ def _pair(found: _SortedPaths, folder: Path) -> tuple[Pairs, tuple[str, ...], li
     of_class = [one for key, path in found.masks.items() for one in _class_of(*key, path, found)]
     if of_class and len(alone) > len(pairs):
         names = sorted({name for _, name, _ in of_class if name.casefold() != BACKGROUND})
-        classes, pairs, twice = (BACKGROUND, *names), {}, []
+        is_one_folder = len(names) == 1  # of whole masks, or of a binary one each
+        classes, pairs, twice = () if is_one_folder else (BACKGROUND, *names), {}, []
         for image, name, path in of_class:
             if name in names:
-                pairs.setdefault(image, []).append((classes.index(name), path))
+                pairs.setdefault(image, []).append((0 if is_one_folder else classes.index(name), path))
         alone = sorted({*alone} - {path for *_, path in of_class})
     if twice:
         first, second, image = twice[0]

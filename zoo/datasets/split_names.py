@@ -26,7 +26,7 @@ TRUTHS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "tru
 MASK_WORDS = frozenset(
     (
         *("mask", "masks", "label", "labels", "annotation", "annotations", "annot", "gt", "groundtruth", "seg"),
-        *("segmentation", "segmentations", "segmentationclass", "gtfine", "semantic"),
+        *("segmentation", "segmentations", "segmentationclass", "gtfine", "semantic", "trimaps", "targets"),
     )
 )
 """Words of folders and columns that hold semantic masks."""

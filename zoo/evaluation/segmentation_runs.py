@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cards.answers import AnswerTable, ShownInNotebooks
 from ..cards.catalogue import get_base_card, load_catalogue
 from ..cards.schema import Preprocess
 from ..datasets.dense import DenseData
@@ -51,7 +52,7 @@ Layers = tuple[int | None, ...]  # whose maps stand next to each other; None: wh
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SegmentedVariant:
+class SegmentedVariant(ShownInNotebooks):
     """A probe on the maps of some layers of an encoder, for images of one size, and what it measured.
 
     Attributes
@@ -83,6 +84,12 @@ class SegmentedVariant:
         """What the best penalty reached on the tuning images; higher is better: mIoU, or minus the error of depth."""
         path = self.probe.report_["path"]
         return float(max(one["miou"] if isinstance(one, dict) else -one for one in path))
+
+    def build_tables(self) -> Sequence[AnswerTable]:
+        """The metrics, and those of each class."""
+        result: Any = self.result
+        tables: Sequence[AnswerTable] = result.build_tables()
+        return tables
 
     def predict(self, image: int) -> Any:
         """What is predicted of each pixel of a test image, at the size that its mask is judged at."""

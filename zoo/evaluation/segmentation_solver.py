@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
+from ..features.maps import MapGrid
 from ..optional import require_extra
 from .eigen import compute_eigh
 
@@ -44,19 +45,6 @@ SHRINKAGE = 1e-3  # of the metric of the ridge, as a share of the mean eigenvalu
 NULL_SHARE = 1e-7  # of the largest eigenvalue, below which a direction is rounding and is dropped
 PLACES_PER_CHANNEL = 32  # places whose covariance is taken, at least, if there are as many
 CURVATURE = 0.1  # of the cross-entropy along a logit, p (1 - p) on average
-
-
-class MapShape(Protocol):
-    """The grid of stored maps, as :class:`zoo.features.maps.MapGrid` has it."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def channels(self) -> int: ...
-    @property
-    def has_class_token(self) -> bool: ...
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +89,7 @@ class LayeredMaps:
     ----------
     x : float array, shape (n, n_places * channels), or Rows; or a sequence of these, one per layer
         Maps row by row, the channels of a place together; after a class token, where there is one, which is left out.
-    grid : MapShape, or a sequence of them
+    grid : MapGrid, or a sequence of them
         Layers with fewer places are upsampled bilinearly to the finest.
     memory_bytes : int
         Maps that take at most so much as float32 are held in memory; others are read again in each pass.
@@ -109,15 +97,14 @@ class LayeredMaps:
 
     def __init__(self, x: Any, grid: Any, *, memory_bytes: int = MEMORY_BYTES) -> None:
         self.layers = list(x) if isinstance(x, (list, tuple)) else [x]
-        self.grids: list[MapShape] = list(grid) if isinstance(grid, (list, tuple)) else [grid]
+        self.grids: list[MapGrid] = list(grid) if isinstance(grid, (list, tuple)) else [grid]
         if len(self.layers) != len(self.grids):
             raise DataError(f"Got maps of {len(self.layers)} layers and {len(self.grids)} grids; expected one of each.")
         self.n = len(self.layers[0])
         for rows, one in zip(self.layers, self.grids, strict=True):
-            width = (one.rows * one.columns + one.has_class_token) * one.channels
-            if tuple(rows.shape) != (self.n, width):
+            if tuple(rows.shape) != (self.n, one.width):
                 raise DataError(
-                    f"Maps have the shape {tuple(rows.shape)}; expected ({self.n}, {width}): {one.rows} x "
+                    f"Maps have the shape {tuple(rows.shape)}; expected ({self.n}, {one.width}): {one.rows} x "
                     f"{one.columns} places of {one.channels} channels{' after a class token' * one.has_class_token}."
                 )
         self.size = (max(one.rows for one in self.grids), max(one.columns for one in self.grids))

@@ -117,7 +117,7 @@ def _make_tile(variant: SegmentedVariant, image: int, hides_images: bool) -> dic
     else:
         wrong = valid & (given != wanted)
         pictures = [make_mask_image(wanted, valid).convert("RGB"), make_mask_image(given).convert("RGB")]
-        pictures.append(_mark_wrong(shown, wrong))
+        pictures.append(mark_wrong(shown, wrong))
         head = f"IoU {_score_images(variant)[image]:.0f}\xa0%"
         lines = _describe_wrong(part.classes, wanted[valid], given[valid])
     called = ("image", "depth" if variant.data.task == "depth" else "mask", "prediction", "error")
@@ -139,7 +139,7 @@ def _shrink(picture: Image.Image) -> Image.Image:
     return picture.resize([max(1, round(share * side)) for side in picture.size], Image.Resampling.NEAREST)
 
 
-def _mark_wrong(image: Image.Image, wrong: Any) -> Image.Image:
+def mark_wrong(image: Image.Image, wrong: Any) -> Image.Image:
     """The image in dimmed grey, with wrong pixels in orange."""
     grey = np.asarray(image.convert("L"), np.float64) * _DIM + 255 * (1 - _DIM) * 0.5
     pixels = np.repeat(np.rint(grey).astype(np.uint8)[:, :, None], 3, axis=2)
