@@ -17,14 +17,20 @@ from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.protocols import PROTOCOLS, Protocol, build_protocol, format_protocols_table
 from zoo.evaluation.regression import RidgeProbe
+from zoo.evaluation.segmentation import DepthProbe, SegmentationProbe
 from zoo.evaluation.streamed import StreamedProbe
 
-PROBES: dict[str, Any] = {probe.__name__: probe for probe in (LogisticProbe, StreamedProbe, NeighbourProbe, RidgeProbe)}
+ON_MAPS = (SegmentationProbe, DepthProbe)
+PROBES: dict[str, Any] = {
+    probe.__name__: probe for probe in (LogisticProbe, StreamedProbe, NeighbourProbe, RidgeProbe, *ON_MAPS)
+}
 LEAVE_THE_NUMBER = {  # options of the probes that a protocol leaves open
     "LogisticProbe": {"device", "seed", "progress"},
     "StreamedProbe": {"device", "seed", "progress"},
     "NeighbourProbe": {"device", "seed", "block_bytes"},
     "RidgeProbe": {"device", "seed"},
+    "SegmentationProbe": {"grid", "n_classes", "memory_bytes", "device", "seed"},
+    "DepthProbe": {"grid", "memory_bytes", "device", "seed"},
 }
 LATER = {"LogisticProbe": {"preparations": ("as they are",), "folds": 0}}  # what older protocols leave as it is
 DIGESTS = {
@@ -34,6 +40,8 @@ DIGESTS = {
     "zoo-nearest-neighbours-1": "26014ea60f1a55d607c5152cd6424f03",
     "zoo-logistic-multilabel-1": "37fa9b36dec69ffb24838415dcc710a2",
     "zoo-ridge-1": "f078d2311a42c9edb7cdcb0fd33f5845",
+    "zoo-segment-1": "b5e5566fd85e21fb2374b2dbb741acd3",
+    "zoo-depth-1": "27e70ae7ffe0d7bca1daa0536262724f",
     "zoo-risk-logistic-2": "fb74e8aa61a3de815ba487c4e7030b16",
     "zoo-risk-logistic-3": "7df0cb67986434ec51f1c6968682f99a",
     "zoo-risk-streamed-2": "b6187d8560a3a1b57346443c35bbef90",
@@ -60,7 +68,9 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
     later = LATER.get(protocol.probe, {})
     assert options >= LEAVE_THE_NUMBER[protocol.probe]
     if silent or protocol.settings:  # else the probe has no option that moves the number
-        made = PROBES[protocol.probe](**protocol.settings)
+        of_data = {"grid": None, "n_classes": 2} if PROBES[protocol.probe] in ON_MAPS else {}
+        given = {name: one for name, one in of_data.items() if name in options}
+        made = PROBES[protocol.probe](**given, **protocol.settings)
         assert {name: made.get_params()[name] for name in silent} == {name: later[name] for name in silent}
         assert {name: made.get_params()[name] for name in protocol.settings} == dict(protocol.settings)
 
@@ -72,7 +82,7 @@ def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> No
     if protocol.name == multilabel.PROTOCOL:
         assert (rules["fewest_images"], rules["n_bootstrap"]) == (multilabel.FEWEST, classification.N_DRAWS)
     else:
-        assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
+        assert (rules.get("n_seeds", measuring.N_SEEDS), rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
     assert rules.get("fewest_tuning", measuring.FEWEST_TUNING) == measuring.FEWEST_TUNING
     assert ("fewest_tuning" in rules) == bool(protocol.settings.get("folds"))
     assert rules.get("n_subsets", risk.N_SUBSETS) == risk.N_SUBSETS

@@ -22,6 +22,7 @@ from ..errors import DataError, QueryError
 from ..features import Features, require_comparable
 from ..optional import require_extra
 from .bootstrap import N_DRAWS
+from .protocols import PROTOCOLS, build_protocol
 from .segmentation_metrics import (
     DepthResult,
     SegmentationResult,
@@ -47,11 +48,16 @@ from .segmentation_solver import (
 with require_extra("evaluate", needed_for="A probe on maps"):
     import numpy as np
     import torch
+    from sklearn.base import BaseEstimator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Indices = NDArray[np.int64]
+
+PROTOCOL, DEPTH_PROTOCOL = "zoo-segment-1", "zoo-depth-1"
+PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Of depth; those of classes are without the first."""
 
 _BAND_BYTES = 1 << 24  # of the logits of some rows of a mask
 _TUNING_STREAM = 7_411  # keeps the draw of tuning images apart from all other draws of a seed
@@ -87,7 +93,7 @@ def make_mask_reader(maps: MapSet, preprocess: Preprocess) -> MaskReader:
     return MaskReader(maps, preprocess)
 
 
-class MapProbe:
+class MapProbe(BaseEstimator):  # type: ignore[misc]
     """What probes on maps share: the head of a fit, ``coef_`` (k, channels) and ``intercept_`` (k,), and its outputs.
 
     Parameters
@@ -98,13 +104,20 @@ class MapProbe:
         Of the training images (whole groups), on which the penalty is chosen.
     memory_bytes : int
         Maps that take at most so much are held in memory while the probe is trained; others are read in each pass.
+    device : str, optional
+        Changes nothing: the probe is trained on the processor.
+    seed : int
+        Of the draw of tuning images.
     """
 
     coef_: Any
     intercept_: Any
 
-    def __init__(self, grid: Any, *, tuning_share: float, memory_bytes: int, seed: int) -> None:
-        self.grid, self.tuning_share, self.memory_bytes, self.seed = grid, tuning_share, memory_bytes, seed
+    def __init__(
+        self, grid: Any, *, tuning_share: float, memory_bytes: int, device: str | None = None, seed: int = 0
+    ) -> None:
+        self.grid, self.tuning_share, self.memory_bytes = grid, tuning_share, memory_bytes
+        self.device, self.seed = device, seed
         self.report_ = dict[str, Any]()
 
     def fitted_arrays(self) -> dict[str, Any]:
@@ -161,7 +174,7 @@ class SegmentationProbe(MapProbe):
 
     Parameters
     ----------
-    grid, tuning_share, memory_bytes
+    grid, tuning_share, memory_bytes, device, seed
         As for :class:`MapProbe`.
     n_classes : int
     cells : int
@@ -177,8 +190,6 @@ class SegmentationProbe(MapProbe):
         Relative decrease of the loss by a step, at which a fit ends.
     max_iter : int
         Steps at most.
-    seed : int
-        Of the draw of tuning images.
 
     After ``fit``: ``coef_`` float64 (n_classes, channels), ``intercept_`` (n_classes,), and ``report_`` with the chosen
     ``penalty``, the path, and whether the last fit has converged.
@@ -192,7 +203,7 @@ class SegmentationProbe(MapProbe):
         cells: int = 2,
         balanced: bool = False,
         select: str = "miou",
-        penalties: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+        penalties: Sequence[float] = PENALTIES[1:],
         tol: float = 1e-4,
         max_iter: int = 200,
         tuning_share: float = 0.2,
@@ -200,13 +211,13 @@ class SegmentationProbe(MapProbe):
         device: str | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(grid, tuning_share=tuning_share, memory_bytes=memory_bytes, seed=seed)
+        super().__init__(grid, tuning_share=tuning_share, memory_bytes=memory_bytes, device=device, seed=seed)
         if n_classes < 2:
             raise QueryError(f"A probe of masks got {n_classes} classes; expected at least two.")
         if select not in ("miou", "loss"):
             raise QueryError(f"A probe of masks got select={select!r}; expected 'miou' or 'loss'.")
         self.n_classes, self.cells, self.balanced, self.select = n_classes, cells, balanced, select
-        self.penalties, self.tol, self.max_iter = tuple(penalties), tol, max_iter
+        self.penalties, self.tol, self.max_iter = penalties, tol, max_iter
 
     def fit(self, x: Any, masks: Any, *, groups: Any = None) -> SegmentationProbe:
         """Learns the masks of images from their maps.
@@ -297,14 +308,14 @@ class DepthProbe(MapProbe):
         self,
         grid: Any,
         *,
-        penalties: Sequence[float] = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+        penalties: Sequence[float] = PENALTIES,
         tuning_share: float = 0.2,
         memory_bytes: int = MEMORY_BYTES,
         device: str | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(grid, tuning_share=tuning_share, memory_bytes=memory_bytes, seed=seed)
-        self.penalties = tuple(penalties)
+        super().__init__(grid, tuning_share=tuning_share, memory_bytes=memory_bytes, device=device, seed=seed)
+        self.penalties = penalties
 
     def fit(self, x: Any, depths: Any, *, groups: Any = None) -> DepthProbe:
         """Learns depths: ``depths[i]`` gives numbers and valid pixels, float and bool (height, width), of image i.
@@ -408,10 +419,21 @@ def evaluate_segmentation(
         confusion=confusion,
         groups=test[0].groups,
         n_train=len(train[0]),
-        report=fitted.report_,
+        report=fitted.report_ | {"protocol": name_protocol(fitted)},
         n_draws=n_draws,
         seed=seed,
     )
+
+
+def name_protocol(probe: MapProbe) -> str:
+    """The protocol of a probe, with what is not as usual in it.
+
+    >>> from zoo.features.maps import MapGrid
+    >>> name_protocol(SegmentationProbe(MapGrid(7, 7, 64), n_classes=2, balanced=True))
+    'zoo-segment-1 (balanced=true)'
+    """
+    base = DEPTH_PROTOCOL if isinstance(probe, DepthProbe) else PROTOCOL
+    return build_protocol(base, **{name: getattr(probe, name) for name in PROTOCOLS[base].settings}).name
 
 
 def evaluate_depth(
@@ -447,7 +469,7 @@ def evaluate_depth(
         sums=np.array(sums),
         groups=test[0].groups,
         n_train=len(train[0]),
-        report=fitted.report_,
+        report=fitted.report_ | {"protocol": name_protocol(fitted)},
         unit=unit,
         is_positive=least > 0,
         n_draws=n_draws,
