@@ -433,6 +433,14 @@ METRICS = {
             "mean angle between predicted and true surface normals, by an encoder with a decoder or by a control",
             any_images=True,
         ),
+        Metric(
+            "mean_iou", "percent", False, ("train -> val",),
+            "mean over classes of the intersection over union of masks, by a linear head on frozen maps",
+        ),
+        Metric(
+            "pixel_accuracy", "percent", False, ("train -> val",),
+            "pixels of masks whose class is predicted, by a linear head on frozen maps",
+        ),
         Metric("approximation", *_COMPONENT),
         Metric("usability", *_COMPONENT),
         Metric(

@@ -1,0 +1,51 @@
+"""Measures encoders by probes on their maps, into ``results/measured/`` of this checkout.
+
+    python scripts/measure_maps.py [NAME...] [--scratch DIR] [--out DIR]
+
+What ``zoo segment`` measures on the masks of the rendered shapes, and ``zoo evaluate --probe attentive`` with all
+labels on shapes, digits and Fashion-MNIST (that of ``measure_packages.py``, if FOLDER is given), of every toy encoder
+and of those whose weights come in packages: of the map that each pools, at its card's size. Rows that are there
+already must come out again. Hours on two cores; run ``make docs`` afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from measure_packages import packaged
+from measure_pocket import pocket
+
+from zoo.datasets import DenseData, open_dense
+from zoo.evaluation.segmentation_rows import make_segmentation_rows
+from zoo.evaluation.segmentation_runs import measure_segmentation
+from zoo.files import get_content_folder, get_evaluations_folder
+from zoo.results.recording import record
+
+
+def measure_masks(name: str, data: DenseData, root: Path, out: Path) -> int:
+    """Measures one encoder on masks; the number of rows that are new."""
+    (variant,) = measure_segmentation([name], data, root=root)
+    return record(make_segmentation_rows(variant), folder=out).n_new
+
+
+def main() -> None:
+    """Measure and record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="encoders; all of both kinds unless given")
+    parser.add_argument("--scratch", type=Path, default=get_evaluations_folder(), help="folder of maps")
+    parser.add_argument(
+        "--out", type=Path, default=get_content_folder("results") / "measured", help="folder of the rows"
+    )
+    options = parser.parse_args()
+    masks = open_dense("shapes", task="segmentation")
+    for card in (*pocket(), *packaged()):
+        if not options.names or card.id in options.names:
+            start = time.perf_counter()
+            n_new = measure_masks(card.id, masks, options.scratch, options.out)
+            print(f"{masks.name:16} {card.id:32} {n_new:3} new rows {time.perf_counter() - start:7.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
