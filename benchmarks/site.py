@@ -15,7 +15,6 @@ processor slowed down four times; both alternate. Times in milliseconds are medi
 * first paint: the browser's own ``first-contentful-paint``;
 * interactive: the mark ``zoo-interactive``, when filters, search and plot answer; what the visitor does from then on
   takes effect at once;
-* table: the mark ``zoo-table``, when DataTables has the table and headings sort. It is loaded once the browser is idle;
 * filter, sort: from the event that a word in the search field, or a click on a heading, makes until the frame after it
   is drawn, both there and back (all encoders again, the other direction), the longer of the two.
 
@@ -129,12 +128,12 @@ def opened(browser: Browser, address: str, slowed: int) -> dict[str, float]:
     context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowed})
     page.goto(address)
     for _ in range(_PATIENCE_MS // _STEP_MS):
-        if page.evaluate(_MARK, "zoo-table") is not None:
+        if page.evaluate(_MARK, "zoo-interactive") is not None:
             break
         page.wait_for_timeout(_STEP_MS)
-    marks = {"first paint": "first-contentful-paint", "interactive": "zoo-interactive", "table": "zoo-table"}
+    marks = {"first paint": "first-contentful-paint", "interactive": "zoo-interactive"}
     times = {name: page.evaluate(_MARK, mark) for name, mark in marks.items()}
-    search, heading = "#filters [name=q]", "th[data-name=parameters] .dt-column-order"
+    search, heading = "#filters [name=q]", "th[data-name=parameters] button"
     acts = {
         "filter": [["input", search, "dino"], ["input", search, ""]],
         "sort": [["click", heading, ""], ["click", heading, ""]],

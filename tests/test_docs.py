@@ -259,7 +259,8 @@ def test_every_command_line_in_the_documentation_names_encoders_and_options_that
 
 def test_ci_runs_on_every_python_that_the_project_names(repository: Path) -> None:
     workflow = yaml.safe_load((repository / ".github" / "workflows" / "ci.yml").read_text())
-    (job,) = workflow["jobs"].values()
+    job = workflow["jobs"]["test"]
+    assert {"macos-latest", "windows-latest"} == {*workflow["jobs"]["platforms"]["strategy"]["matrix"]["system"]}
     assert any(step.get("run") == ".ci/run" for step in job["steps"])
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     assert min(job["strategy"]["matrix"]["python"]) == project["requires-python"].removeprefix(">=")

@@ -28,7 +28,7 @@ class Absent:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 """
 LIBRARIES = (
-    "PIL", "datasets", "fsspec", "huggingface_hub", "itables", "jinja2", "lightly", "matplotlib", "numpy", "onnx",
+    "PIL", "datasets", "fsspec", "huggingface_hub", "jinja2", "lightly", "matplotlib", "numpy", "onnx",
     "onnxruntime", "onnxscript", "optuna", "pandas", "pillow_heif", "pydicom", "safetensors", "scipy", "sklearn",
     "statsmodels", "threadpoolctl", "timm", "torch", "torchvision", "tqdm", "xgboost",
 )  # fmt: skip

@@ -87,7 +87,10 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
     before = "zoo/_content/analysis/"
     assert studies == {name.removeprefix(before) for name in names if name.startswith(before)}
     assert {"zoo/py.typed", "zoo/studies/report.html.jinja", "zoo/choosing/page.html.jinja"} <= set(names)
-    assert [name for name in names if "/docs/" in name] == ["zoo/_content/docs/quickstart.ipynb"]
+    texts = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
+    docs = {name.removeprefix("zoo/_content/docs/") for name in names if "/docs/" in name}
+    pictures = {"probes.svg", *(f"pictures/{name}.png" for name in ("flow", "looking", "parts", "protocols"))}
+    assert docs == {*texts, *pictures, "quickstart.ipynb"}
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 
 

@@ -222,7 +222,7 @@ def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> Non
     )
     assert "doubtful: Printed twice." in run("show", "mugs_vitb16_ep400", "--all").stdout
     assert [number["printed"] for number in document("show", "tiny_vitS16")["reported"]] == ["99.10"]
-    assert ["reported", "linear", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
+    assert ["reported:", "linear", "probe", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
 
 
 def test_what_others_measured_is_a_column_for_each_data_set() -> None:

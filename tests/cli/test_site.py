@@ -87,7 +87,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path: Path, m
 
 @pytest.mark.parametrize(
     ("library", "options", "code"),
-    [("itables", ["--no-studies"], 1), ("xgboost", [], 1), ("xgboost", ["--no-studies"], 0)],
+    [("markdown_it", ["--no-studies"], 1), ("xgboost", [], 1), ("xgboost", ["--no-studies"], 0)],
 )
 def test_a_missing_library_is_said_before_any_work(
     library: str, options: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

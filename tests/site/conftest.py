@@ -27,6 +27,7 @@ ENCODER_PAGES = tuple(
     f"encoders/{one}.html" for one in ("dino_vitS16", "clip_vitB16", "pocket_simclr_rn_shapes", "hostile_script")
 )
 DATASET_PAGES = tuple(f"datasets/{one}.html" for one in ("index", "imagenet-1k", "svhn"))
+DOCS_PAGES = ("docs/index.html", "docs/reading.html", "docs/results.html")
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class Site:
     def one_of_each_kind(self) -> list[str]:
         """Pages of different kinds; of encoders of the study, measured by others or elsewhere, and the user's."""
         studies = [page for page in self.pages if page.startswith("studies/") and page != "studies/index.html"]
-        singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/", "datasets/"))]
+        singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/", "datasets/", "docs/"))]
         indices = [page for page in self.pages if page == "studies/index.html"]
-        return [*singles, *DATASET_PAGES, *studies[:1], *indices, *ENCODER_PAGES]
+        return [*singles, *DATASET_PAGES, *DOCS_PAGES, *studies[:1], *indices, *ENCODER_PAGES]
 
 
 @pytest.fixture(scope="session")

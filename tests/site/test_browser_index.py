@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from tests.browser import wait_until
 from tests.site.conftest import OpenPage, Site
 from tests.site.site_under_test import MINE
 from zoo.cards.catalogue import load_catalogue
@@ -16,6 +14,7 @@ from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
 from zoo.site.drawing import FILLS
 from zoo.site.expected import FILL_OF
+from zoo.site.first_page import LISTED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -29,7 +28,9 @@ _SHOWN = """name => {
 
 
 def shown(page: Page, column: str = "encoder") -> list[str]:
-    """Texts of a column of the table in the rows that are shown, in their order."""
+    """Texts of a column of the table in all rows, which are asked for if some are left out, in their order."""
+    if page.locator("#whole").is_visible():
+        page.locator("#whole").click()
     return page.evaluate(_SHOWN, column)
 
 
@@ -46,11 +47,8 @@ def n_marks(page: Page) -> int:
 def sort_by(page: Page, column: str, way: str) -> None:
     """Clicks a heading until the table has that order."""
     heading = page.locator(f"table.encoders th[data-name={column}]")
-    heading.hover()  # which has DataTables loaded
-    wait_until(page, "performance.getEntriesByName('zoo-table').length")
     for _ in range(3):
-        heading.click()
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        heading.locator("button").click()
         if heading.get_attribute("aria-sort") == way:
             return
     raise AssertionError(f"{column} was never {way}")
@@ -72,17 +70,17 @@ def test_sorting_filtering_and_searching_and_the_link_that_holds_them(open_page:
     assert "dino_vitS16" in found and set(found) < set(everything)
     assert str(len(found)) in page.locator("#count").inner_text()
     page.locator("#more [name=access]").select_option("open")
-    page.locator("#more [name=measured]").check()
+    page.locator("#q").press("Escape")  # the list of what is offered lies over it
+    page.locator("#filters [name=measured]").check()
     page.locator("#more [name=max]").fill("50")
     kept = shown(page)
     assert kept and set(kept) < set(found) and n_marks(page) == len(kept)
 
     again = open_page(f"index.html#{urlsplit(page.url).fragment}")
-    wait_until(again, "performance.getEntriesByName('zoo-table').length")
     assert shown(again) == kept and n_marks(again) == len(kept)
     assert again.locator("#filters [name=q]").input_value() == "dino vit"
     again.locator("#clear").click()
-    assert len(shown(again)) == len(everything) and choices(again).keys() <= {"order"}
+    assert len(shown(again)) == len(everything) and choices(again).keys() <= {"order", "all"}
 
 
 def test_the_csv_of_what_is_shown_has_the_values_of_the_results(site: Site, open_page: OpenPage) -> None:
@@ -108,7 +106,7 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
     everything, tip = n_marks(page), page.locator("#plot .tip")
     page.locator("#plot .marks > path").last.hover(force=True)
     name, told = tip.locator("strong").inner_text(), tip.inner_text()
-    data = {row[0]: row for row in json.loads(page.evaluate("JSON.stringify(ENCODERS.rows)"))}
+    data = {*page.evaluate("ENCODERS.id")}
     assert name in data and "%" in told
 
     legend = page.locator("#plot .legend button")
@@ -189,7 +187,7 @@ def test_the_search_field_filters_everything_and_leads_to_encoders_by_keyboard(s
     page = open_page()
     page.locator("#q").fill("clustering")  # no name has it
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "table" and choices(page) == {"q": "clustering"}
+    assert page.evaluate("document.activeElement.id") == "table" and choices(page)["q"] == "clustering"
     page.locator("#q").fill("no such encoder")
     assert page.locator("#found").inner_text() == "No encoder matches" and shown(page) == []
     page.keyboard.press("Enter")  # leads nowhere, and breaks nothing
@@ -272,3 +270,22 @@ def test_links_of_earlier_sites_still_leave_out_the_modes_that_they_name(open_pa
     n_out = page.evaluate(f"Zoo.encoders().filter({drawn}).filter(one => one.mode === 'clustering').length")
     old = open_page("index.html#off=clustering")
     assert 0 < n_out < everything and n_marks(old) == everything - n_out
+
+
+def test_the_first_rows_come_with_the_page_and_the_script_writes_the_same_and_all_others(open_page: OpenPage) -> None:
+    rows = "[...document.querySelectorAll('.encoders tbody tr')]"
+    written, page = open_page(javascript=False), open_page()
+    texts = [
+        [*map(str.strip, row.locator("th, td").all_inner_texts())] for row in written.locator(".encoders tr").all()[1:]
+    ]
+    assert (
+        len(texts) == LISTED
+        and page.evaluate(f"{rows}.map(row => [...row.cells].map(one => one.innerText.trim()))") == texts
+    )
+    assert written.locator("#after a[href='data/index.html#encoders']").is_visible()
+    everything = page.evaluate("ENCODERS.id")
+    page.locator("#q").fill(everything[-1])  # which is not among the first
+    assert shown(page)[0] == everything[-1]
+    page.locator("#clear").click()
+    page.locator("#whole").click()
+    assert shown(page) == everything and choices(page) == {"all": "1"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from tests.site.site_under_test import contents
-from zoo.results.facts import FACTS
+from zoo.results.facts import FACTS, format_points
 from zoo.results.values import SETTINGS
 from zoo.site.compare_page import (
     MOST,
@@ -20,6 +21,7 @@ from zoo.site.compare_page import (
     pick_first_encoders,
 )
 from zoo.site.contents import gather
+from zoo.site.expected import compute_site_errors
 
 
 @cache
@@ -46,6 +48,22 @@ def test_errors_are_those_of_the_results() -> None:
         errors = {} if entry.summary is None else entry.summary.errors
         found = {one.name: cells(one.column, entry.id)[0].value for one in SETTINGS}
         assert found == {one.name: errors.get(one.name) for one in SETTINGS}, entry.id
+
+
+def test_the_first_line_has_the_errors_that_people_choose_by_with_intervals_and_what_they_rest_on() -> None:
+    entries = list(contents().entries.values())
+    _, expected = compute_site_errors(contents())
+    line = list_lines(entries, expected)[0]
+    of = dict(zip(contents().entries, line.cells, strict=True))
+    assert of["dino_vitS16"].text == "24.6 (24.1 to 25.1), the study"
+    low, high = expected["dinov2_vitS14"].low or 0.0, expected["dinov2_vitS14"].high or 0.0
+    assert f"({format_points(low)} to {format_points(high)}), reported probe" in of["dinov2_vitS14"].text
+    assert of["pocket_simclr_rn_shapes"].is_missing and not of["sup_rn50"].contends  # it saw ImageNet's labels
+
+
+def test_lines_have_names_of_people_and_not_of_columns() -> None:
+    labels = [line.label for line in all_lines().values()]
+    assert [one for one in labels if "_" in one or re.search(r"\bn ?pus\b|top1acc|\bknn\b", one)] == []
 
 
 def test_texts_are_those_of_the_command_line() -> None:

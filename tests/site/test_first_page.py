@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import html5lib
+import pytest
 
 from zoo.choosing.expectations import Images
 from zoo.choosing.ranking import rank_encoders
@@ -43,8 +44,10 @@ def some() -> Contents:
 
 
 def table(contents: Contents) -> tuple[str, list[dict[str, str]]]:
-    """The page, and its table as texts by the names of columns."""
-    [page] = first_page.build_files(contents, SiteRenderer(contents))
+    """The page with all encoders in its table, and this as texts by the names of columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_page, "LISTED", len(contents.entries))
+        [page] = first_page.build_files(contents, SiteRenderer(contents))
     document = html5lib.parse(page.content, namespaceHTMLElements=False)
     [found] = [one for one in document.iter("table") if one.get("class") == "encoders"]
     names = [head.get("data-name") for head in found.find("thead/tr")]
@@ -58,8 +61,8 @@ def data_of(contents: Contents) -> dict[str, dict[str, Any]]:
     [_] = first_page.build_files(contents, renderer)
     text = renderer.assets["encoders.js"].content.decode()
     data = json.loads(text.removeprefix("const ENCODERS = ").removesuffix(";\n"))
-    assert data["fields"] == list(FIELDS)
-    return {row[0]: dict(zip(FIELDS, row, strict=True)) for row in data["rows"]}
+    assert [*data] == [*FIELDS]
+    return {row[0]: dict(zip(FIELDS, row, strict=True)) for row in zip(*data.values(), strict=True)}
 
 
 def test_encoders_come_by_expected_error_then_those_who_saw_its_labels_then_the_rest() -> None:
@@ -135,7 +138,7 @@ def test_every_page_says_the_same_number_of_encoders_that_the_study_measured() -
     sets = next(iter(dataset_pages.build_files(contents, SiteRenderer(contents)))).content.decode()
     row = sets.partition(">ImageNet-1K</a>")[2].partition("</tr>")[0]
     assert f"<b>{n}</b> {STUDY}" in text and f"{n} have an error on ImageNet-1K" in about.content.decode()
-    assert f'<td class="n">{n}</td>' in row
+    assert f'data-label="by the study or this project">{n}</td>' in row
 
 
 def answers(text: str) -> list[dict[str, str]]:

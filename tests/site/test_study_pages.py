@@ -49,6 +49,7 @@ def made(**changes: object) -> dict[str, bytes]:
 def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     files = made()
     assert sorted(files) == [
+        "studies/claims.html",
         "studies/data/small-estimates.csv",
         "studies/data/small-table1.csv",
         "studies/figures/small-histogram.csv",
@@ -62,9 +63,13 @@ def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkey
         html5lib.HTMLParser(strict=True).parse(page)
         assert "<script>alert" not in page
         assert "<i>usability" not in page
-        assert "all encoders that the zoo ships" in re.sub(r"\s+", " ", page)
+    for path in ("studies/claims.html", "studies/small.html"):
+        assert "all encoders that the zoo ships" in re.sub(r"\s+", " ", files[path].decode())
+    claims = re.sub(r"<[^>]+>", "", files["studies/claims.html"].decode())
+    assert "The printed number comes out" in claims and "<table" not in files["studies/index.html"].decode()
     assert "1 of 2 claims agree" in files["studies/index.html"].decode()
     page = files["studies/small.html"].decode()
+    assert page.index("<figure") < page.index('id="claims"')  # what it found comes before what was claimed
     for text in (
         "&lt;b&gt;usability&lt;/b&gt;",
         "All &amp; more",

@@ -136,6 +136,7 @@ Examples:
 _LOOK_ONCE = ("list", "show", "results", "compare", "recommend", "choose", "site")  # verbs that add no content
 _TABLES = _LOOK_ONCE[:4]  # of these those that print one, which may have many cells and no cycles, and end
 _SCRIPTS = {"submit": "scripts/submit_results.py"}  # verbs of earlier versions
+_HAS_FORKS = hasattr(os, "register_at_fork")  # not on Windows
 _GRACE_S = 4.0  # for what a signal interrupts
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
@@ -204,9 +205,9 @@ class Terminated(KeyboardInterrupt):
 def _stopped_by_signals() -> Iterator[None]:
     """SIGTERM ends the block by :class:`Terminated` and SIGINT by KeyboardInterrupt, whatever its threads are at.
 
-    A child that was forked in it dies of SIGTERM as before.
+    A child that was forked in it dies of SIGTERM as before. Windows has Ctrl-C alone, which Python raises by itself.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not _HAS_FORKS:
         yield
         return
     here, has_ended = os.getpid(), threading.Event()
@@ -246,7 +247,8 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 # A signal for a child is not one for the process that forked it.
-os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+if _HAS_FORKS:
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
 
 
 def _end_soon(code: int, has_ended: threading.Event) -> None:

@@ -53,7 +53,7 @@ EXTRAS = {
     "tiff": "imagecodecs tifffile",
     "fast": "openvino",
     "onnx": "onnx onnxruntime onnxscript",
-    "site": "itables markdown-it-py",
+    "site": "markdown-it-py",
     "pocket": "lightly",
 }
 """The libraries that each extra adds."""

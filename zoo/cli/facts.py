@@ -29,14 +29,14 @@ from ..results.facts import (
     select_satisfying,
 )
 from ..results.reported_values import PROTOCOLS
-from ..results.values import SETTINGS, ResultErratum, Summary
+from ..results.values import EXPECTED, SETTINGS, ResultErratum, Summary
 from .output import NothingFound, make_record
 
 if TYPE_CHECKING:
     from ..choosing.expectations import ExpectedError
 
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
-EXPECTED = "(a-b)  expected, not measured; nine in ten such intervals hold the error"
+EXPECTED_NOTE = f"(a-b)  {EXPECTED}, not measured; nine in ten such intervals hold the error"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
@@ -126,8 +126,8 @@ def estimate_unmeasured(subjects: Sequence[Subject], n_labels: int = SETTINGS[0]
 
 def build_expected_record(one: ExpectedError) -> dict[str, Any]:
     """An expected error as JSON."""
-    facts = {"error": one.error, "interval": list(one.interval), "rests_on": one.basis, "how": one.how}
-    return facts | {"source": one.source}
+    numbers = {"error": one.error, "interval": list(one.interval)}
+    return {**numbers, "rests_on": one.basis, "how": one.how, "source": one.source}
 
 
 def format_expected(one: ExpectedError) -> str:

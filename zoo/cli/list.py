@@ -33,7 +33,7 @@ from ..results.facts import (
 from ..results.values import IMAGENET, SETTINGS
 from ..results.wording import format_column_label
 from .facts import (
-    EXPECTED,
+    EXPECTED_NOTE,
     LEGEND,
     WRONG,
     build_expected_record,
@@ -195,7 +195,7 @@ def list_command(
         where = "" if dataset is None else f" measured on {dataset}"
         notes = [
             f"{count}{where}    {LEGEND}",
-            *[EXPECTED] * bool(expected),
+            *[EXPECTED_NOTE] * bool(expected),
             *list_protocol_notes(protocols),
             *explain_marks(shown),
             *describe_left_out_encoders(listed),
@@ -473,7 +473,7 @@ def _print_compared(
     n_same = len(FACTS) - len(_NOT_COMPARED) - len(risks) - len(differing)
     shown = {fact: cells[fact] for fact in (*risks, *told)}
     notes = [
-        *[EXPECTED] * any(expected.values()),
+        *[EXPECTED_NOTE] * any(expected.values()),
         f"{n_same} facts are the same    {LEGEND}",
         *list_protocol_notes(protocols),
     ]

@@ -20,7 +20,7 @@ from ..results.evidence import build_measured_numbers, describe_disagreements, f
 from ..results.facts import format_points, format_short_number, list_subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber, choose
-from ..results.values import AUTHORS, IMAGENET, PROJECT, PUBLISHED_SOURCE, SETTINGS, STUDY, SeedMean, Summary
+from ..results.values import AUTHORS, EXPECTED, IMAGENET, PROJECT, PUBLISHED_SOURCE, SETTINGS, STUDY, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -49,7 +49,6 @@ _OF_CARD = {
     "top1_percent_with_5_shot": "with 5 labels per class",
 }
 _UP = [up for _, up in LINEAGE.values()]
-_MEASURERS = {True: STUDY, False: PROJECT}
 _BRIEF_WIDTH = 14
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
 
@@ -166,10 +165,12 @@ def _list_errors(card: EncoderCard, summary: Summary | None) -> list[tuple[str, 
         if one is None:
             return [("error", f"{of.removeprefix('of a ')}: not measured")]
         ends = " to ".join(map(format_points, one.interval))
-        return [("error", f"{format_points(one.error)} % {of}: expected (90 % interval {ends}), {one.source}")]
+        return [("error", f"{format_points(one.error)} % {of}: {EXPECTED} (90 % interval {ends}), {one.source}")]
     errors = {setting.name: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors}
     first, *others = errors
-    entries = [("error", f"{errors[first]:.1f} % {of}: {_MEASURERS[summary.campaign.source == PUBLISHED_SOURCE]}")]
+    entries = [
+        ("error", f"{errors[first]:.1f} % {of}: {STUDY if summary.campaign.source == PUBLISHED_SOURCE else PROJECT}")
+    ]
     if found := summary.decomposition:
         parts = {"approximation": found.approximation, "usability": found.usability}
         if any(isinstance(value, Missing) for value in parts.values()):

@@ -179,7 +179,8 @@ def export_command(name: str | None, folder: Path | None, space: Path | None, as
     With NAME and --hub: the converted weights, config.json with the facts needed to build and use the encoder and the
     source of the weights, and a model card with the measured results. The weights are fetched if they are not stored.
 
-    With --space: the pages of zoo site, and a README.md that makes them a static Space. Nothing is uploaded.
+    With --space: the pages of zoo site, and a README.md that makes them a static Space. Nothing is uploaded; in
+    commands that upload, OWNER is your account at the Hub.
     """
     if (name is None) != (folder is None) or (space is None) == (folder is None):
         raise click.UsageError("Expected NAME --hub DIR for an encoder, or --space DIR alone for the site.")
@@ -193,7 +194,7 @@ def export_command(name: str | None, folder: Path | None, space: Path | None, as
         else:
             click.echo(wrap_text(sentence))
             print_notes([added] * bool(added))
-            print_command("to upload it", upload)
+            print_command("with your account for OWNER and a name for NAME, to upload it", upload)
         return
     assert name is not None and folder is not None
     reject_unused_options(_CONTENT, "they say what a site shows and an encoder is written", remedy=", or name --space")

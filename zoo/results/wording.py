@@ -79,6 +79,13 @@ _LABELS = {
     "is_official": "by the method's authors",
     "is_industry": "by a large company",
     "is_our_extract": "other features than the authors'",
+    "card_family": "family",
+    "reported_linear": "reported: linear probe",
+    "reported_knn": "reported: k-NN",
+    "reported_attentive": "reported: attentive probe",
+    "reported_zero_shot": "reported: zero-shot",
+    "reported_own_head": "reported: the network's own head",
+    "reported_finetune": "reported: fine-tuned",
 } | {setting.column: f"{setting.name} ({setting.n_labels:,} labels)" for setting in SETTINGS}
 
 
@@ -87,7 +94,7 @@ def format_column_label(fact: Fact) -> str:
 
     >>> from .facts import FACTS
     >>> [format_column_label(FACTS[name]) for name in ("n_pus", "train_test", "reported_linear")]
-    ['processors', '100% (1,281,167 labels)', 'reported linear']
+    ['processors', '100% (1,281,167 labels)', 'reported: linear probe']
     """
     return _LABELS.get(fact.name) or (fact.other_name or fact.name).replace("_", " ")
 

@@ -9,7 +9,7 @@ from ..analysis.label_budget import N_CLASSES
 from ..cards.descriptions import format_fact_label, read_meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
 from .contents import TITLE, Contents
-from .rendering import DATATABLES, File, SiteRenderer, list_third_party
+from .rendering import File, SiteRenderer
 
 PAGE = "about.html"
 
@@ -31,7 +31,6 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         settings=SETTINGS,
         n_classes=N_CLASSES,
         published=PUBLISHED_SOURCE,
-        software=[(*one, DATATABLES) for one in list_third_party()],
         made_with=_command(contents),
         facts=[*_facts()],
     )

@@ -30,6 +30,7 @@ from . import (
     compare_page,
     data_tables,
     dataset_pages,
+    docs_pages,
     encoder_pages,
     first_page,
     look_page,
@@ -51,6 +52,7 @@ MAKERS: dict[str, Maker] = {
     "data": data_tables.build_files,
     "about": about_page.build_files,
     "notebook": notebook_page.build_files,
+    "docs": docs_pages.build_files,
 }
 """What makes each kind of page, in the order in which progress names them."""
 
@@ -64,7 +66,7 @@ _OF_DESKTOPS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 def require_libraries(*, with_studies: bool) -> None:
     """MissingExtra if a library is missing that a site needs; nothing is imported."""
-    for library in ("jinja2", "itables", "markdown_it", *(STUDY_LIBRARIES if with_studies else ())):
+    for library in ("jinja2", "markdown_it", *(STUDY_LIBRARIES if with_studies else ())):
         if find_spec(library) is None:
             raise MissingExtra(library, extra="site", needed_for="A site")
 

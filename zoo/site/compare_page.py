@@ -37,6 +37,7 @@ from .contents import Contents, SiteEntry, remove_private
 from .dataset_pages import format_reported_numbers, group_by_protocol
 from .drawing import MARKS, Scale, build_element, draw_grid, draw_swatch
 from .encoder_figures import LEFT, RIGHT, Colour, ErrorPart, draw_bar
+from .expected import SiteError, compute_site_errors
 from .rendering import File, SiteRenderer, get_encoder_page
 
 if TYPE_CHECKING:
@@ -150,13 +151,29 @@ class Line:
         return self.section == "others"
 
 
-def list_lines(entries: Sequence[SiteEntry]) -> list[Line]:
-    """Every line, by section."""
+def list_lines(entries: Sequence[SiteEntry], expected: Mapping[str, SiteError] | None = None) -> list[Line]:
+    """Every line, by section; the first has the errors that people choose by, measured or expected, by id."""
     marks = mark_protocols(entry.subject.measured for entry in entries)
-    found = [_of_fact(fact, entries, marks) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
+    found = [] if expected is None else [_of_expected(entries, expected)]
+    found += [_of_fact(fact, entries, marks) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
     found += [*_of_words(entries), *_elsewhere(entries), *_others(entries)]
     places = list(SECTIONS)
     return sorted(found, key=lambda line: places.index(line.section))
+
+
+def _of_expected(entries: Sequence[SiteEntry], expected: Mapping[str, SiteError]) -> Line:
+    cells = []
+    for entry in entries:
+        one = expected.get(entry.id)
+        if one is None:
+            cells.append(Cell("not expected", is_missing=True))
+            continue
+        reach = None if one.low is None or one.high is None else (one.low, one.high)
+        ends = f" ({format_points(reach[0])} to {format_points(reach[1])})" if reach else ""
+        text = f"{format_points(one.error)}{ends}, {', '.join(filter(None, (one.basis, one.note)))}"
+        cells.append(Cell(text, round(one.error, 4), contends=not one.note, reach=reach))
+    meaning = "with all labels, 90 % interval, and what it rests on: what rankings use"
+    return Line("expected", "measured or expected", meaning, "", "errors", _LOW, None, tuple(cells))
 
 
 def _of_fact(fact: Fact, entries: Sequence[SiteEntry], marks: Mapping[str, str]) -> Line:
@@ -168,7 +185,7 @@ def _of_fact(fact: Fact, entries: Sequence[SiteEntry], marks: Mapping[str, str])
     unit = "" if section in ("errors", "components", "reported") else fact.unit
     meaning = "" if section == "errors" else fact.meaning  # which heading and label say
     return Line(
-        fact.name, format_column_label(fact).removeprefix("reported "), meaning, unit, section, best, colour, cells
+        fact.name, format_column_label(fact).removeprefix("reported: "), meaning, unit, section, best, colour, cells
     )
 
 
@@ -366,7 +383,9 @@ def compute_line_differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
 
 # --- the figure ---
 
-_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 330.0, 48.0, 272.0, 52.0
+_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 860.0, 380.0, 48.0, 322.0, 52.0
+_END = 630.0  # of the lines, behind which their names stand
+_APART = 17.0  # names, at least
 
 
 class _Frame:
@@ -375,9 +394,9 @@ class _Frame:
     def __init__(self, entries: Sequence[SiteEntry]) -> None:
         errors = [error for entry in entries if entry.right is not None for error in entry.right.errors.values()]
         labels = [setting.n_labels for setting in SETTINGS]
-        low, high = (min(errors), max(errors)) if errors else (0.0, 100.0)
-        self.across = Scale(min(labels) / 1.3, max(labels) * 1.3, _SIDE, _WIDTH - 12, "log")
-        self.up = Scale(max(0.0, low - 5), min(100.0, high + 5), _FLOOR, _TOP)
+        low, high = (max(min(errors), 0.1), max(errors)) if errors else (1.0, 100.0)
+        self.across = Scale(min(labels) / 1.3, max(labels) * 1.1, _SIDE, _END, "log")
+        self.up = Scale(low / 1.1, high * 1.05, _FLOOR, _TOP, "log")  # on which one that errs much takes little room
 
     def places(self, entry: SiteEntry) -> list[str]:
         """The points of an encoder's errors, in the order of labels; those to leave out are not drawn."""
@@ -387,20 +406,37 @@ class _Frame:
         return [f"{self.across(n):.1f},{self.up(error):.1f}" for n, error in sorted(known)]
 
 
+def _spread_names(heights: Sequence[float | None]) -> list[float | None]:
+    """Where names stand that are to be at these heights, so that none lies over another; from the top down.
+
+    >>> _spread_names([100.0, None, 95.0, 90.0])
+    [124.0, None, 107.0, 90.0]
+    """
+    found, last = [*heights], -math.inf
+    for height, place in sorted((one, place) for place, one in enumerate(heights) if one is not None):
+        found[place] = last = max(height, last + _APART)
+    return found
+
+
 def _curves(frame: _Frame, chosen: Sequence[SiteEntry]) -> Markup:
     """Errors against labels of the chosen encoders; the script gives the six curves other points."""
     drawn = draw_grid(frame.across, frame.up, 4)
-    middle = (_SIDE + _WIDTH) / 2
+    middle = (_SIDE + _END) / 2
     drawn.append(
         build_element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K")
     )
     drawn.append(build_element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
+    points = [frame.places(one) for one in chosen]
+    heights = _spread_names([float(one[-1].partition(",")[2]) if one else None for one in points])
     for place in range(MOST):
-        found = frame.places(chosen[place]) if place < len(chosen) else []
+        found = points[place] if place < len(chosen) else []
         mark = MARKS[place]
         line = build_element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None})
         dots = build_element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None})
-        drawn.append(build_element("g", {"class": "curve", "data-mark": mark}, line, dots))
+        height = heights[place] if found else None
+        at = {} if height is None else {"x": _END + 6, "y": height + 4}
+        name = build_element("text", at, "" if height is None else chosen[place].id)
+        drawn.append(build_element("g", {"class": "curve", "data-mark": mark}, line, dots, name))
     attributes: dict[str, object] = {"viewBox": f"0 0 {_WIDTH:g} {_HEIGHT:g}", "role": "img"}
     return build_element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
 
@@ -455,7 +491,7 @@ def build_script_data(
         cells = list(known)
         shared.append(
             [
-                line.name, line.label, line.meaning, line.unit, list(SECTIONS).index(line.section), line.best,
+                line.label, line.meaning, line.unit, list(SECTIONS).index(line.section), line.best,
                 line.colour, 2 if line.is_shared else int(line.is_measured), [cell.text for cell in cells],
                 [cell.value for cell in cells] if line.best else 0,
                 [place for place, cell in enumerate(cells) if cell.is_missing],
@@ -495,7 +531,8 @@ def _runs(values: Sequence[int]) -> list[int]:
 def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, and its data as a script."""
     entries = list(contents.entries.values())
-    made, frame = list_lines(entries), _Frame(entries)
+    dataset, expected = compute_site_errors(contents)
+    made, frame = list_lines(entries, expected if dataset == IMAGENET else None), _Frame(entries)
     chosen, how = pick_first_encoders(contents)
     data = renderer.data("facts.js", "FACTS", build_script_data(made, entries, frame, chosen))
     templates = [

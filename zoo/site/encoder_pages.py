@@ -96,7 +96,7 @@ def _page(
         badge=path,
         badge_words=badge_words,
         badge_code=Code(
-            "Badge, in Markdown",
+            "Badge, in Markdown; SITE is the address of this site",
             f"[![{badge_words}](https://SITE/{path})](https://SITE/{get_encoder_page(entry)})",
         ),
     )

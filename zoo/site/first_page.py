@@ -69,6 +69,7 @@ _MIXED = {"tinyclip": "text", "mae_wsp": "labels"}  # objectives whose mode does
 SIZES = (10e6, 30e6, 100e6, 400e6, math.inf)
 """Parameters up to which a best encoder is named."""
 SINCE = ("2023", "2024", "2025")
+LISTED = 25  # encoders of the table before all are asked for
 FARTHEST = 60.0
 """Percent; of a higher expected error is nothing drawn: one that is of little use to anybody would halve the plot."""
 
@@ -88,7 +89,6 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         kind="index",
         scripts=(renderer.data("encoders.js", "ENCODERS", build_encoder_data(entries, dataset, known)),),
         names=renderer.data("names.js", "NAMES", build_search_data(contents, entries)),
-        datatables=renderer.datatables,
         plot=_plot(marks, scores, dataset),
         answer=answer,
         ruler=draw_whisker(),
@@ -101,7 +101,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         fills=[*FILLS.values()],
         columns=COLUMNS,
         dataset=NAMES.get(dataset, dataset),
-        rows=[(entry, get_encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
+        rows=[(entry, get_encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries[:LISTED]],
         n_encoders=len(entries),
         counts=count_kinds(known),
         scores=scores,
@@ -365,9 +365,9 @@ COMPONENTS = (
 FIELDS = (
     "id", "file", "kind", "expected", "low", "high", "basis", "ranked", "drawn", "note", *_OF_CARD,
     *(setting.name for setting in SETTINGS), *COMPONENTS, "approximation_assumed", "reported", "mine", "wrong",
-    "elsewhere",
+    "elsewhere", "missing",
 )  # fmt: skip
-"""What a row has, in order.
+"""What is known of an encoder, in order.
 
 ``kind`` is what it learnt from, of :data:`KINDS`. ``expected`` is the error of
 :func:`~zoo.site.expected.compute_site_errors`, with its interval from ``low`` to ``high`` and the ``basis`` that it
@@ -375,13 +375,15 @@ rests on; ``ranked`` encoders may be on the front. Facts of the card and errors 
 value; errors and components also where an erratum excludes them. ``reported`` has by the short name of a protocol the
 accuracy as it is printed, with ``*`` behind it, or ``*!`` if it is doubtful. ``elsewhere`` has by data set the error
 with all its labels. Measured errors and components are those on the main data set. ``mine`` is true of a card of the
-user's, ``wrong`` where an erratum excludes measurements.
+user's, ``wrong`` where an erratum excludes measurements. ``missing`` has by column of the table why a cell is without a
+value.
 """
 
 
 def build_encoder_data(entries: Sequence[SiteEntry], dataset: str, known: Mapping[str, SiteError]) -> dict[str, Any]:
-    """Names of the fields and a row per encoder."""
-    return {"fields": list(FIELDS), "rows": [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]}
+    """By field the values of all encoders, in their order."""
+    rows = [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]
+    return {name: [row[place] for row in rows] for place, name in enumerate(FIELDS)}
 
 
 def build_search_data(contents: Contents, entries: Sequence[SiteEntry]) -> dict[str, Any]:
@@ -433,6 +435,11 @@ def _data_row(entry: SiteEntry, dataset: str, known: SiteError | None) -> list[A
         entry.is_mine,
         subject.is_wrong,
         {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None},
+        {
+            name: text
+            for (name, _), (text, is_missing) in zip(COLUMNS[1:], _cells(entry, known), strict=True)
+            if is_missing and name not in ("error", "interval", "basis")
+        },
     ]
 
 

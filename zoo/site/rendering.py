@@ -1,23 +1,17 @@
-"""From templates and values to the files of a site: pages, and assets whose names have the hash of their content.
-
-Third-party code is the script of DataTables, from the package ``itables``.
-"""
+"""From templates and values to the files of a site: pages, and assets whose names have the hash of their content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.metadata import metadata
+from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ContentError
 from ..optional import require_extra
-from ..version import __version__
+from ..version import __version__, find_repository
 from .contents import Contents, SiteEntry
 
 if TYPE_CHECKING:
@@ -31,6 +25,7 @@ PAGES = (
     ("datasets/index.html", "Data sets"),
     ("studies/index.html", "Studies"),
     ("data/index.html", "Data"),
+    ("docs/index.html", "Docs"),
     ("about.html", "About"),
 )
 """The navigation of every page: address and name."""
@@ -75,7 +70,8 @@ class SiteRenderer:
         root = "../" * path.count("/")
         text = self.environment.get_template(template).render(
             title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
-            version=__version__, style=self.style, site_scripts=[*self.site_scripts(kind)], icon=self.icon, **values,
+            source=find_repository(), version=__version__,
+            style=self.style, site_scripts=[*self.site_scripts(kind)], icon=self.icon, **values,
         )  # fmt: skip
         return File(path, text.encode() + b"\n")
 
@@ -111,14 +107,6 @@ class SiteRenderer:
         return self.asset("site.js", _joined("scripts", ".js"))
 
     @cached_property
-    def datatables(self) -> str:
-        """Path of the script that offers ``DataTable``, opened by the licence of itables; the others' are in it."""
-        module, version = _bundle()
-        licence = str(metadata("itables")["License"] or "MIT License").strip().replace("*/", "* /")
-        text = f"/*! The bundle of itables {version}\n{licence}\n*/\n{convert_to_classic(module)}"
-        return self.asset(DATATABLES, text.encode())
-
-    @cached_property
     def icon(self) -> str:
         """Path of the icon, without which browsers ask for one outside the folder of the site."""
         return self.asset("icon.svg", files(__package__).joinpath("icon.svg").read_bytes())
@@ -146,59 +134,3 @@ def _joined(folder: str, suffix: str) -> bytes:
         key=lambda one: one.name,
     )
     return b"\n".join(one.read_bytes().strip() + b"\n" for one in parts)
-
-
-# --- third-party code ---
-#
-# itables ships DataTables with its extensions and jQuery as one ES module. Browsers refuse modules from file://, so
-# that it becomes a classic script that leaves one global, DataTable. Its style sheet is left out: it has images that
-# the site's Content-Security-Policy blocks; styles/20-table.css has the few rules that a sorted table needs.
-
-DATATABLES = "datatables.js"
-_LISTED = re.compile(r"^(\S+):\n\s*\(\*!(.*?)\*\)", re.MULTILINE | re.DOTALL)
-_VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+)\b")
-_INSIDE = (  # what the texts of others name: name, text, licence
-    ("pako", re.compile(r"\bpako\b"), "MIT"),
-    ("FileSaver.js", re.compile(r"FileSaver\.js \((?P<version>[\d.]+)\)"), "MIT"),
-    ("Lucide", re.compile(r"\bLucide\b"), "ISC"),
-)
-
-
-def list_third_party() -> list[tuple[str, str, str]]:
-    """Name, version ("" where its notice has none) and licence of all that is in the script of DataTables."""
-    text, version = _bundle()
-    found = {"itables": (version, "MIT")}
-    for place, notice in _LISTED.findall(text[text.rindex("/*!") :]):
-        name = re.sub(r"-dt$", "", place.partition("/")[0])  # NAME-dt is the styling of NAME
-        stated = _VERSION.search(notice.strip().split("\n\n")[0])
-        if name not in found or (stated and not found[name][0]):
-            found[name] = (stated[1] if stated else "", "MIT or GPL-3.0" if "GPL" in notice else "MIT")
-        for inside, pattern, licence in _INSIDE:
-            if seen := pattern.search(notice):
-                found[inside] = (seen.groupdict().get("version", ""), licence)
-    return [(name, *about) for name, about in found.items()]
-
-
-@cache
-def _bundle() -> tuple[str, str]:
-    """The module as itables ships it, and the version of itables."""
-    with require_extra("site", needed_for="The table of a site"):
-        import itables
-    return files(itables).joinpath("html", "dt_bundle.js").read_text(encoding="utf-8"), itables.__version__
-
-
-def convert_to_classic(module: str) -> str:
-    """A bundled ES module as a classic script that assigns its default export to ``DataTable``.
-
-    ContentError if it has no such export.
-
-    >>> convert_to_classic("var a=1;export{a as default};")
-    '"use strict";(()=>{var a=1;window.DataTable=a;})();\\n'
-    """
-    export = re.search(r"\bexport\s*\{[^{}]*?([\w$]+) as default\b[^{}]*\};?", module)
-    if export is None:
-        raise ContentError(
-            "The bundle of DataTables in the installed itables has no default export; install an itables of 2.9."
-        )
-    before, after = module[: export.start()], module[export.end() :]
-    return f'"use strict";(()=>{{{before}window.DataTable={export[1]};{after}}})();\n'

@@ -62,15 +62,14 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         "verdict_names": VERDICTS,
         "classes": {verdict: f"verdict-{verdict.replace(' ', '-')}" for verdict in VERDICTS},
     }
-    yield page(
-        "study_index.html.jinja",
-        index,
-        title="Studies",
-        kind="studies",
-        pages_of={study.name: get_study_page(study.name) for study in chosen},
+    shared: dict[str, Any] = {
+        "kind": "studies",
+        "pages_of": {study.name: get_study_page(study.name) for study in chosen},
         **{name: value for name, value in content.items() if name != "version"},
         **values,
-    )
+    }
+    yield page("study_index.html.jinja", index, title="Studies", **shared)
+    yield page("claims.html.jinja", f"{FOLDER}/claims.html", title="Claims that do not agree", **shared)
     for study, kept, said in zip(chosen, finished, content["studies"], strict=True):
         yield from _study(renderer, study, kept["figures"], said, values | {"table": content["table"]})
 

@@ -1,8 +1,8 @@
 /* --- the first page: filters that act on answer, plot and table, what the axes show, a selection to compare --- */
-Zoo.encoders = () => ENCODERS.rows.map(row => Object.fromEntries(ENCODERS.fields.map((name, place) => [name, row[place]])));
+Zoo.encoders = () => ENCODERS.id.map((_, place) => Object.fromEntries(Object.entries(ENCODERS).map(([name, values]) => [name, values[place]])));
 Zoo.pages.index = () => {
-  const [filters, more, axes, count, bar, note, front, found, headline, subtitle, other] = ["filters", "more", "axes", "count", "comparison", "score-note", "front", "found", "score", "drawn", "other"].map(id => document.getElementById(id));
-  const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), bestOf = document.querySelector(".best-of"), blank = bestOf?.tBodies[0].rows[0].cloneNode(true), most = 6;
+  const [filters, more, axes, count, bar, note, front, found, headline, subtitle, other, whole] = ["filters", "more", "axes", "count", "comparison", "score-note", "front", "found", "score", "drawn", "other", "whole"].map(id => document.getElementById(id));
+  const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), bestOf = document.querySelector(".best-of"), blank = bestOf?.tBodies[0].rows[0].cloneNode(true), most = 6, listed = body.rows.length;
   const all = Zoo.encoders(), byId = new Map(all.map(one => [one.id, one]));
   const { dataset } = figure.parentNode, kinds = new Map(dataset.kinds.split("|").map(pair => pair.split(":"))), kindNames = [...kinds.keys()], measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"], isOther = name => name.startsWith("on ");
   const printed = [...axes.score.options].map(one => one.value).filter(name => name !== "expected" && !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access", "kind"];
@@ -13,7 +13,7 @@ Zoo.pages.index = () => {
   const plain = text => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim(), fold = text => plain(text).replaceAll(" ", "");
   for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");
   const list = text => text ? text.split(",") : [];
-  let choices = {}, chosen = [], kept = all, plot;
+  let choices = {}, chosen = [], kept = all, sorted = all, plot;
 
   const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}rests on: ${[one.basis, one.note].filter(Boolean).join(", ")}`, uses = { yes: "any use", no: "not commercial", conditions: "under conditions", unknown: "unknown" };
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
@@ -81,10 +81,9 @@ Zoo.pages.index = () => {
   function filter() {
     if (choices.q) loadNames();
     const meets = search(choices.q ?? ""), max = choices.max ? choices.max * 1e6 : Infinity;
-    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.since || one.released >= choices.since) && (!choices.measured || measured.some(name => one[name] !== null)) && meets(one);
-    const here = all.map(keep);
-    kept = all.filter((_, place) => here[place]);
-    count.textContent = `${table.filter(place => here[place]).toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
+    kept = all.filter(one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.since || one.released >= choices.since) && (!choices.measured || measured.some(name => one[name] !== null)) && meets(one));
+    fill();
+    count.textContent = `${kept.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
     answer();
     draw();
   }
@@ -98,7 +97,7 @@ Zoo.pages.index = () => {
       if (!one) { row.replaceChildren(head, Zoo.element("td", { colspan: 9, class: "missing" }, "none is ranked")); return row; }
       const group = kindNames.indexOf(one.kind) + 1, mark = kind.querySelector("path");
       name.firstChild.href = `encoders/${one.file}.html`;
-      put(name.firstChild, one.id), put(count, Zoo.count(one.n_parameters)), put(error, `${one.expected.toFixed(1)}\u00a0%`), put(interval, `${one.low.toFixed(1)}-${one.high.toFixed(1)}`);
+      put(name.firstChild, one.id), put(count, Zoo.count(one.n_parameters)), put(error, `${Zoo.points(one.expected)}\u00a0%`), put(interval, `${Zoo.points(one.low)}-${Zoo.points(one.high)}`);
       drawn.querySelector(".interval").setAttribute("d", `M${across(one.low)},10H${across(one.high)}`), drawn.querySelector("circle").setAttribute("cx", across(one.expected)), drawn.querySelector("circle").setAttribute("class", fillOf(one));
       mark.setAttribute("class", `f${group}`), mark.setAttribute("d", `M8,8${Zoo.marks[group - 1]}`);
       put(kind.lastChild, kinds.get(one.kind)), put(use, uses[one.commercial] ?? "unknown"), put(year, one.released ?? "not published"), put(reach, others.filter(other => other.low <= one.expected).length.toLocaleString("en"));
@@ -138,6 +137,7 @@ Zoo.pages.index = () => {
     stops[at + step]?.focus();
   };
   finder.onfocusout = event => { if (!finder.contains(event.relatedTarget)) found.hidden = true; };
+  whole.onclick = () => { choices.all = 1; fill(), save(); };
   const controls = () => [...filters.elements, ...axes.elements].filter(control => control.name);
   function show(next) {
     choices = { ...next };
@@ -160,17 +160,31 @@ Zoo.pages.index = () => {
     told.textContent = `${ids.length > most ? "Not more than six: " : ""}${chosen.join(", ")}`;
     link.href = `compare.html#${new URLSearchParams({ e: chosen.join() })}`;
   }
-  const addBoxes = () => [...body.rows].forEach((row, place) => {
-    const { id } = all[place];
-    row.cells[0].prepend(Zoo.element("input", { type: "checkbox", value: id, "aria-label": `Compare ${id}`, checked: chosen.includes(id) }));
-  });
-  const table = Zoo.table(body.parentNode, {
-    order: Zoo.state.read().order, before: addBoxes,
-    onOrder(order) { choices.order = order; save(); },
-    values(place, name) {
-      const one = all[place], kind = printed.findIndex(kind => one.reported[kind]);
-      return { ...one, encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one.expected, interval: one.low, basis: one.basis && fillOf(one) + one.basis, reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[printed[kind]]) }[name];
-    },
+  /* Rows as _cells() of first_page.py. */
+  const row = one => {
+    const cell = (text, missing) => Zoo.element("td", { class: text ? null : "missing" }, text || missing), known = one.expected != null, kind = printed.find(kind => one.reported[kind]), use = one.commercial && uses[one.commercial];
+    return Zoo.element("tr", {}, Zoo.element("th", { scope: "row" }, Zoo.element("input", { type: "checkbox", value: one.id, "aria-label": `Compare ${one.id}`, checked: chosen.includes(one.id) }), Zoo.element("a", { href: `encoders/${one.file}.html` }, one.id), one.mine && [" ", Zoo.element("span", { class: "mine" }, "yours")]),
+      cell([one.method, one.mode].filter(Boolean).join(", ").replaceAll("_", " "), one.missing.training), cell(one.network), cell(Zoo.count(one.n_parameters)), cell(`${one.dim}`),
+      cell(known && Zoo.points(one.expected), "not expected"), cell(one.low != null && `${Zoo.points(one.low)}-${Zoo.points(one.high)}`, "none"), cell([one.basis, one.note].filter(Boolean).join(", "), "nothing known"),
+      cell(kind && `${one.reported[kind]} ${kind}`, one.missing.reported), cell(one.licence && (use ? `${one.licence.replace("LicenseRef-", "")}: ${use}` : one.licence), one.missing.licence), cell(one.access, one.missing.access), cell(one.released, one.missing.released));
+  };
+  const sortedBy = (one, name) => {
+    const kind = printed.findIndex(kind => one.reported[kind]);
+    return { ...one, encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one.expected, interval: one.low, basis: one.basis && fillOf(one) + one.basis, reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[printed[kind]]) }[name] ?? null;
+  };
+  /* Shows the first of those that are kept, or all, in their order; what is missing comes last both ways. */
+  function fill() {
+    const [, name, way] = /^(.*)-(asc|desc)$/.exec(choices.order) ?? [], sign = way === "desc" ? -1 : 1, of = new Map(kept.map(one => [one, sortedBy(one, name)]));
+    sorted = name ? [...kept].sort((one, other) => { const [a, b] = [of.get(one), of.get(other)]; return a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -sign : sign; }) : kept;
+    const shown = choices.all ? sorted : sorted.slice(0, listed);
+    body.replaceChildren(...shown.map(row));
+    whole.hidden = shown.length === sorted.length;
+    whole.textContent = `Show all ${sorted.length.toLocaleString("en")}`;
+    showOrder(choices.order ?? "");
+  }
+  const showOrder = Zoo.headings(document.querySelectorAll(".encoders th[data-name]"), name => {
+    choices.order = { [`${name}-asc`]: `${name}-desc`, [`${name}-desc`]: "" }[choices.order] ?? `${name}-asc`;
+    fill(), save();
   });
   function changed(form) {
     for (const control of controls()) choices[control.name] = control.type === "checkbox" ? control.checked ? "1" : "" : control.value;
@@ -187,11 +201,11 @@ Zoo.pages.index = () => {
   bar.querySelector("button").onclick = () => { choose([]); save(); draw(); };
   document.getElementById("clear").onclick = () => { filters.reset(); choices.off = ""; changed(filters); };
   document.getElementById("download").onclick = () => {
-    const fields = ENCODERS.fields.filter(name => !["file", "ranked", "drawn", "reported", "elsewhere"].includes(name)), others = [...axes.score.options].map(one => one.value).filter(isOther), cell = value => Array.isArray(value) ? value.join("; ") : value;
+    const fields = Object.keys(ENCODERS).filter(name => !["file", "ranked", "drawn", "reported", "elsewhere", "missing"].includes(name)), others = [...axes.score.options].map(one => one.value).filter(isOther), cell = value => Array.isArray(value) ? value.join("; ") : value;
     const heads = [...fields, ...others.map(name => `error_${name.replace(" ", "_")}`), ...printed.map(kind => `reported_${kind}`)];
-    Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...others.map(name => all[place].elsewhere[name.slice(3)]), ...printed.map(kind => all[place].reported[kind])])]));
+    Zoo.download("encoders.csv", Zoo.csv([heads, ...sorted.map(one => [...fields.map(name => cell(one[name])), ...others.map(name => one.elsewhere[name.slice(3)]), ...printed.map(kind => one.reported[kind])])]));
   };
-  Zoo.state.watch(next => { show(next); table.order(next.order ?? ""); });
+  Zoo.state.watch(show);
   show(Zoo.state.read());
   performance.mark("zoo-interactive");
 };

@@ -16,10 +16,9 @@ Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= 
 Zoo.pages.choose = () => {
   const at = id => document.getElementById(id), form = at("choices");
   if (!form) return;
-  const { steps, start, kinds, devices } = BUDGET, usual = "error-asc", element = Zoo.element;
+  const { steps, start, kinds, devices } = BUDGET, { points } = Zoo, usual = "error-asc", element = Zoo.element;
   const all = BUDGET.rows.map((row, place) => ({ place, ...Object.fromEntries(BUDGET.fields.map((name, field) => [name, row[field]])) }));
-  const heads = [...document.querySelectorAll("#ranking [data-order]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images per second", "number", "high"] };
-  const points = value => value % 1 === .25 ? `${Math.floor(value)}.2` : value.toFixed(1); /* halves to even, as in Python */
+  const heads = [...document.querySelectorAll("#ranking [data-name]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images per second", "number", "high"] };
   const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, one.id), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
   const speedOf = ({ speeds }) => speeds && (speeds[1] ? `~${rounded(speeds[0])}` : rounded(speeds[0])), spread = ({ speeds }) => speeds?.[1] && `${rounded(speeds[1])} to ${rounded(speeds[2])}, expected`;
   const restsOn = one => ["interpolated", "extrapolated"].includes(one.how) ? `${one.basis}, ${one.how}` : one.basis;
@@ -69,7 +68,8 @@ Zoo.pages.choose = () => {
     document.querySelector("#ranking tbody").replaceChildren(...shown.map(row));
     at("more").hidden = shown.length === sorted.length;
     at("more").textContent = `Show all ${sorted.length}`;
-    for (const head of heads) { head.hidden = head.dataset.order === "speed" && !device; head.setAttribute("aria-sort", head.dataset.order !== name ? "none" : sign > 0 ? "ascending" : "descending"); }
+    for (const head of heads) head.hidden = head.dataset.name === "speed" && !device;
+    showOrder(`${name}-${way}`);
     return sorted;
   }
   function drawFront() {
@@ -127,14 +127,10 @@ Zoo.pages.choose = () => {
       if (control.selectedIndex < 0) control.selectedIndex = 0;
     }
     form.step.value = steps.indexOf([...steps].sort((a, b) => far(a) - far(b))[0]);
-    choices = { all: state.all, order: heads.some(head => (state.order || "").split("-")[0] === head.dataset.order) ? state.order : usual };
+    choices = { all: state.all, order: heads.some(head => (state.order || "").split("-")[0] === head.dataset.name) ? state.order : usual };
     read();
   }
-  for (const head of heads) {
-    const button = element("button", { type: "button" }, head.textContent), name = head.dataset.order;
-    button.onclick = () => { choices.order = `${name}-${choices.order === `${name}-asc` || name === "speed" && choices.order !== "speed-desc" ? "desc" : "asc"}`; list(); save(); };
-    head.replaceChildren(button);
-  }
+  const showOrder = Zoo.headings(heads, name => { choices.order = `${name}-${choices.order === `${name}-asc` || name === "speed" && choices.order !== "speed-desc" ? "desc" : "asc"}`; list(); save(); });
   let waits = false;
   form.addEventListener("input", () => { if (!waits) { waits = true; requestAnimationFrame(() => { waits = false; read(); save(); }); } });
   form.addEventListener("submit", event => event.preventDefault());

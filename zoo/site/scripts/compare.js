@@ -2,10 +2,10 @@
 Zoo.pages.compare = () => {
   const { id: ids, scale: [left, right], sections } = FACTS, { element } = Zoo, find = name => document.getElementById(name);
   const table = find("compared"), said = find("said"), figure = find("curves"), drawn = find("drawn").content, own = FACTS.own, words = said.textContent, MOST = 6;
-  const lines = FACTS.lines.map(([name, label, meaning, unit, section, best, colour, measured, texts, values, missing, out, reach, runs]) => {
+  const lines = FACTS.lines.map(([label, meaning, unit, section, best, colour, measured, texts, values, missing, out, reach, runs]) => {
     const at = runs.flatMap((cell, n) => n % 2 ? [] : Array(runs[n + 1]).fill(cell));
     const cells = texts.map((text, n) => ({ text, value: values ? values[n] : null, missing: missing.includes(n), contends: values && values[n] != null && !out.includes(n), reach: reach && reach[n] }));
-    return { name, label, meaning, unit, section, best, colour, measured, of: place => cells[at[place]] };
+    return { label, meaning, unit, section, best, colour, measured, of: place => cells[at[place]] };
   });
   let chosen = [], everything = false, problem = "", sheet = [];
 
@@ -39,7 +39,7 @@ Zoo.pages.compare = () => {
   }
   function row(line, cells) {
     const [first, mark] = bestOf(line, cells), { label, meaning, unit, colour } = line;
-    sheet.push([sections[line.section][0], line.name, meaning, unit, ...cells.map(cell => line.measured && cell.contends ? cell.value : cell.text)]);
+    sheet.push([sections[line.section][0], label, meaning, unit, ...cells.map(cell => line.measured && cell.contends ? cell.value : cell.text)]);
     return element("tr", {}, element("th", { scope: "row" }, label, note(unit && `(${unit})`), meaning && [element("br"), note(meaning)[1]]), cells.map((cell, place) =>
       element("td", { class: cell.missing && "missing" }, /^https:\/\/\S*$/.test(cell.text) ? element("a", { href: cell.text }, cell.text) : cell.text, note(difference(line, cells[0], cell, place)),
         first?.includes(cell) && [" ", element("span", { class: "best" }, mark)], colour && cell.value != null && bar(colour, cell.value))));
@@ -55,12 +55,17 @@ Zoo.pages.compare = () => {
     const curves = chosen.map(place => FACTS.curves[place] ?? []);
     table.parentElement.hidden = !chosen.length;
     figure.hidden = !curves.flat().length;
-    figure.querySelectorAll(".curve").forEach(({ children: [line, marks], dataset }, number) => {
+    /* Names from the top down, none over another, as _spread_names(). */
+    const heights = [];
+    curves.map((at, number) => [at.length && +at.at(-1).split(",")[1], number]).filter(([height]) => height).sort((a, b) => a[0] - b[0]).reduce((last, [height, number]) => heights[number] = Math.max(height, last + 17), -Infinity);
+    figure.querySelectorAll(".curve").forEach(({ children: [line, marks, name], dataset }, number) => {
       const at = curves[number] ?? [];
+      name.textContent = at.length ? ids[chosen[number]] : "";
+      name.setAttribute("x", 636), name.setAttribute("y", (heights[number] ?? 0) + 4);
       line.setAttribute("d", at.length ? `M${at.join("L")}` : "");
       marks.setAttribute("d", at.map(one => `M${one}${dataset.mark}`).join(""));
     });
-    figure.querySelector("ul").replaceChildren(...chosen.map((place, number) => element("li", {}, swatch(number), ids[place], curves[number].length ? "" : " (not drawn)")));
+    figure.querySelector("ul").replaceChildren(...chosen.map((place, number) => element("li", { class: !curves[number].length && "undrawn" }, swatch(number), ids[place], curves[number].length ? "" : " (not drawn)")));
     said.textContent = problem || (String(chosen) === String(own) ? words : chosen.length ? "" : "No encoder is chosen.");
     find("everything").checked = everything;
   }
