@@ -20,7 +20,8 @@ from tests.properties import drawn
 from zoo.analysis.label_budget import Noise, simulate_ranks
 from zoo.cards.catalogue import load_catalogue
 from zoo.choosing import ranking
-from zoo.choosing.expectations import estimate_errors
+from zoo.choosing.expectations import Images, estimate_errors
+from zoo.choosing.ranking import N_RACERS, rank_encoders, select_racers
 from zoo.files import get_content_folder
 
 CARDS = load_catalogue()
@@ -91,3 +92,14 @@ def test_the_odds_of_ranks_are_those_of_errors_and_their_noise(table: list[tuple
     assert all(one.ties_with_first for one, error in zip(odds, errors, strict=True) if error == min(errors))
     far = [one for one, error in zip(odds, errors, strict=True) if error > min(errors) + 40]
     assert not any(one.ties_with_first or one.best for one in far)
+
+
+def test_where_too_many_are_tied_five_families_are_named_for_a_race_those_with_a_probe_first() -> None:
+    few = rank_encoders(160, 10, Images("", "satellite"))
+    racers = select_racers(few.ranked)
+    assert len({one.card.family for one in racers}) == len(racers) == N_RACERS and all(one.is_tie for one in racers)
+    probed = [one.number.basis not in ("other numbers", "kin") for one in racers]
+    assert probed[0] and probed == sorted(probed, reverse=True)
+    assert few.lead.startswith(f"Too uncertain to rank: {few.n_ties}") and racers[-1].card.id in few.lead
+    assert few.build_tables()[0].notes[0] == few.lead
+    assert select_racers(rank_encoders(1_281_167).ranked) == [] == select_racers([])

@@ -61,7 +61,7 @@ def test_the_table_is_the_ranking_of_the_command(page: _Page) -> None:
         assert row[2:5] == [
             format_points(one.number.error),
             f"{format_points(low)}-{format_points(high)}",
-            one.number.basis,
+            one.number.rests_on,
         ]
     assert "Without a rank, gated: uni_vitL16" in page.text
     assert f"zoo recommend --labels {START}" in page.text

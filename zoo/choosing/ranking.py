@@ -66,6 +66,10 @@ NO_CANDIDATES = ("supervised", "initialized")
 """Modes of objectives whose encoders are not ranked by what was measured or reported: they saw labels, or nothing."""
 TIED = "="
 """Behind the rank of encoders that are tied with the first."""
+N_RACERS = 5
+"""Encoders that are named for a race on the user's images where a ranking says too little."""
+TOO_MANY = 0.1
+"""Share of the ranked encoders; where more are tied with the first, their order says too little."""
 BEYOND = "<"
 """Behind an error that is lower than all that were measured with so many labels."""
 TIE = 0.1
@@ -216,7 +220,25 @@ class Ranking(ShownInNotebooks, Generic[Number]):
             *list_card_columns(one.card for one in self.ranked),
         ]
         first = f"{format_count(len(self.ranked), 'encoder')}, {self.n_ties:,} tied with the first; 90 % intervals."
-        return [AnswerTable(title=self.title, columns=columns, notes=[first, *(f"{one}." for one in self.cautions)])]
+        return [
+            AnswerTable(
+                title=self.title,
+                columns=columns,
+                notes=[*filter(None, [self.lead]), first, *(f"{one}." for one in self.cautions)],
+            )
+        ]
+
+    @property
+    def lead(self: Ranking[ExpectedError]) -> str:
+        """What to know before the order: that it says too little, and whom to race; "" where it says enough."""
+        if not (racers := select_racers(self.ranked)):
+            return ""
+        low, high = map(format_points, self.ranked[0].number.interval)
+        return (
+            f"Too uncertain to rank: {self.n_ties:,} of {len(self.ranked):,} encoders share the first place, and the "
+            f"error of the first is anywhere from {low} to {high}. Race these {len(racers)} on your images: "
+            f"{', '.join(one.card.id for one in racers)}."
+        )
 
     @property
     def lowest_measured(self) -> float:
@@ -442,6 +464,20 @@ def is_tied(one: ExpectedError, first: ExpectedError) -> bool:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_N_NAMED]) + " ..." * (len(names) > _N_NAMED)
+
+
+def select_racers(ranked: Sequence[RankedEncoder[ExpectedError]]) -> list[RankedEncoder[ExpectedError]]:
+    """Whom to race where too many are tied with the first to rank them: five of them, of as many families, those with
+    a linear probe on ImageNet-1K first, by rising error. [] where the order says enough.
+    """
+    tied = [one for one in ranked if is_tied(one.number, ranked[0].number)]
+    if len(tied) <= max(N_RACERS, TOO_MANY * len(ranked)):
+        return []
+    tied.sort(key=lambda one: one.number.basis in ("other numbers", "kin"))
+    of_families: dict[str, RankedEncoder[ExpectedError]] = {}
+    for one in tied:
+        of_families.setdefault(one.card.family, one)
+    return [*of_families.values()][:N_RACERS]
 
 
 def select_first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:

@@ -34,6 +34,7 @@ from ..choosing.ranking import (
     rank_encoders,
     recommend,
     select_first_networks,
+    select_racers,
 )
 from ..errors import format_count
 from ..results.derived import select_main_protocol, summaries
@@ -246,7 +247,9 @@ def _next(names: Sequence[str], constraints: Constraints) -> str:
 def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
     images, shown = found.images, found.ranked[:top]
-    command = _next(select_first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
+    racers = [one.card.id for one in select_racers(found.ranked)]
+    first = racers or select_first_networks((one.card for one in found.ranked), _N_FIRST)
+    command = _next(first, constraints) if shown else None
     if as_json:
         print_json(
             {
@@ -258,6 +261,7 @@ def _by_expected(found: Ranking[ExpectedError], constraints: Constraints, top: i
                 "n_candidates": len(found.ranked),
                 "interval_level": LEVEL,
                 "n_ties_with_first": found.n_ties,
+                "race": racers,
                 "tied_without_linear_probe": found.unprobed,
                 "cautions": found.cautions,
                 "difficulty_sd_log_odds": found.level_sd,
@@ -307,6 +311,8 @@ def _print_expected(
 ) -> None:
     shows_costs = needs_costs(constraints)
     click.echo(click.style(wrap_text(found.title), bold=True) + "\n")
+    if found.lead:
+        click.echo(wrap_text(found.lead) + "\n")
     *columns, parameters, dim, licence = found.build_tables()[0].take(len(shown)).columns
     costs = list_cost_columns([one.card for one in shown], constraints)
     print_table(AnswerTable(columns=[*columns, *costs, parameters, dim, licence]))

@@ -38,7 +38,9 @@ from ..choosing.expectations import (
 )
 from ..choosing.ranking import (
     DEVIATES,
+    N_RACERS,
     ON_IMAGENET,
+    TOO_MANY,
     UNTOLD,
     RankedEncoder,
     is_suited,
@@ -46,6 +48,7 @@ from ..choosing.ranking import (
     is_worse,
     rank_encoders,
     select_first_networks,
+    select_racers,
 )
 from ..errors import format_list
 from ..results.evidence import list_datasets
@@ -65,8 +68,8 @@ STEPS = (
     100_000, 150_000, 200_000, 300_000, 400_000, 500_000, 700_000, 1_000_000, 1_281_167,
 )  # fmt: skip
 """Labels of ImageNet at which the slider stops, from one per class to all; the measured settings are among them."""
-START = 12_811
-"""Labels with which the page begins: measured, and a usual number."""
+START = 10_000
+"""Labels with which the page begins: ten per class."""
 FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyond a tie")
 LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
@@ -97,6 +100,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         budget = _budget(contents, cards)
     ranked = [one for one in found.ranked if one.card.id in contents.entries]
     sets = Counter(name for card in cards.values() for name in _image_sets(card) or ())
+    racers = select_racers(ranked)
     figure, front = _figure(ranked, contents) if ranked else ("", [])  # of special images: others can be asked for
     yield renderer.page(
         "choose.html.jinja",
@@ -119,7 +123,10 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         devices=[one.name for one in list_devices()],
         sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
         start_labels=START,
-        next_encoders=",".join(select_first_networks((one.card for one in ranked), _N_NEXT)),
+        racers=[(one.card.id, get_encoder_page(contents.entries[one.card.id])) for one in racers],
+        next_encoders=",".join(
+            [one.card.id for one in racers] or select_first_networks((one.card for one in ranked), _N_NEXT)
+        ),
         **common,
     )  # fmt: skip
 
@@ -263,6 +270,8 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         "fillOf": FILL_OF,
         "listed": LISTED,
         "beside": _N_BESIDE,
+        "racers": N_RACERS,
+        "tooMany": TOO_MANY,
         "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE}.items()} | {"untold": UNTOLD},
     }  # fmt: skip
 

@@ -90,8 +90,11 @@ Zoo.pages.choose = () => {
     if (!device && form.against.value === "speed") form.against.value = "parameters";
     const { left, options } = rank(), n = kept.length, ties = kept.filter(one => one.tie).length, { labels } = steps[choices.step], [first] = kept;
     form.step.setAttribute("aria-valuetext", at("labels-text").textContent = steps[choices.step].text);
-    at("answer").replaceChildren(element("strong", {}, `${n.toLocaleString("en")} encoder${n === 1 ? "" : "s"} by the error to expect on ${kind.words} with ${steps[choices.step].text}.`),
-      ties > 1 ? ` ${ties} are statistically tied with the first (=).` : "", left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " No encoder is left: relax the constraints.");
+    /* As select_racers() of ranking.py. */
+    const racers = ties <= Math.max(BUDGET.racers, BUDGET.tooMany * n) ? [] : kept.filter(one => one.tie).sort((a, b) => (BUDGET.fillOf[a.basis] === "open") - (BUDGET.fillOf[b.basis] === "open")).filter((one, place, tied) => tied.findIndex(other => other.family === one.family) === place).slice(0, BUDGET.racers);
+    const many = n.toLocaleString("en"), where = `on ${kind.words} with ${steps[choices.step].text}.`;
+    at("answer").replaceChildren(...racers.length ? [element("strong", {}, `Too uncertain to rank: ${ties.toLocaleString("en")} of ${many} encoders share the first place ${where}`), ` Race these ${racers.length} on your images: `, ...racers.flatMap((one, place) => [place ? ", " : "", link(one)]), "."]
+      : [element("strong", {}, `${many} encoder${n === 1 ? "" : "s"} by the error to expect ${where}`), ties > 1 ? ` ${ties} are statistically tied with the first (=).` : ""], left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " No encoder is left: relax the constraints.");
     const lines = [...new Set(beside.map(one => one.why))].sort().map(why => {
       const some = beside.filter(one => one.why === why);
       return `Without a rank, ${why}: ${some.slice(0, BUDGET.beside).map(one => `${one.id} (${points(one.error)} %)`).join(", ")}${some.length > BUDGET.beside ? ` and ${some.length - BUDGET.beside} more` : ""}.`;
@@ -103,7 +106,7 @@ Zoo.pages.choose = () => {
     /* The command counts labels of the user's classes: those of the data set, or ten of a kind of images. */
     const classes = kind.option ? kind.classes ?? 10 : 1000, asked = kind.option ? [`--labels ${Math.max(classes, Math.round(labels * classes / 1000))}`, ...kind.classes ? [] : ["--classes 10"], kind.option] : [`--labels ${labels}`];
     at("recommend").textContent = ["zoo recommend", ...asked, ...options, ...device ? [`--device "${device.name}"`] : [], ...choices.gone ? ["--include-gone"] : []].join(" ");
-    const next = [...new Set(kept.map(one => one.network))].slice(0, 3).map(network => kept.find(one => one.network === network).id);
+    const next = racers.length ? racers.map(one => one.id) : [...new Set(kept.map(one => one.network))].slice(0, 3).map(network => kept.find(one => one.network === network).id);
     at("next").textContent = ["zoo choose IMAGES --encoders", next.join(","), ...options.filter(one => !one.startsWith("--min-images"))].join(" ");
     at("compare").href = `compare.html#e=${kept.slice(0, 6).map(one => encodeURIComponent(one.id)).join(",")}`;
   }
