@@ -40,11 +40,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     masks = open_dense("shapes", task="segmentation")
-    for card in (*pocket(), *packaged()):
-        if not options.names or card.id in options.names:
-            start = time.perf_counter()
-            n_new = measure_masks(card.id, masks, options.scratch, options.out)
-            print(f"{masks.name:16} {card.id:32} {n_new:3} new rows {time.perf_counter() - start:7.1f} s", flush=True)
+    for name in options.names or [card.id for card in (*pocket(), *packaged())]:
+        start = time.perf_counter()
+        n_new = measure_masks(name, masks, options.scratch, options.out)
+        print(f"{masks.name:16} {name:32} {n_new:3} new rows {time.perf_counter() - start:7.1f} s", flush=True)
 
 
 if __name__ == "__main__":

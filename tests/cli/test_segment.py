@@ -38,6 +38,7 @@ def test_layers_and_sizes_are_compared_with_intervals(found: dict[str, Any]) -> 
     ]
     assert found["classes"] == ["background", "stripes sphere", "stripes cube", "checks sphere", "bar"]
     for one in found["results"]:
+        assert one["probe"]["protocol"] == "zoo-segment-1"
         assert {"miou", "pixel_accuracy", "boundary_f1", "iou background", "iou bar"} <= one["metrics"].keys()
         for metric in one["metrics"].values():
             assert metric["ci_low"] <= metric["value"] <= metric["ci_high"]
@@ -106,9 +107,18 @@ def test_depth_has_errors_in_its_unit_and_is_predicted(out: Path) -> None:
 
 
 def test_two_encoders_are_compared_image_by_image_and_ignored_classes_are_gone() -> None:
-    printed = run("segment", *BOTH, IMAGES, "--ignore", "bar", "--balanced").output
+    printed = run("segment", *BOTH, IMAGES, "--ignore", "bar", "--balanced", "--no-record").output
     assert "paired interval" in printed and "on tuning images" in printed and "\nbar " not in printed
     assert all(f"{name}, block" in printed for name in BOTH)
+
+
+def test_what_the_last_layer_measures_becomes_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    line = ("segment", ENCODER, IMAGES, "--layers", "1,2")
+    assert document(*line)["recorded"]["new"] == 2 and document(*line)["recorded"]["known"] == 2
+    assert document(*line, "--no-record")["recorded"] is None and document(*line, "--px", "48")["recorded"] is None
+    other = run(*line, "--ignore", "bar", code=1).output
+    assert "other images than those recorded" in other and "--dataset NAME" in other
 
 
 REFUSED = {

@@ -12,6 +12,7 @@ import pytest
 from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation import bootstrap, classification, measuring, multilabel, risk
+from zoo.evaluation.attentive import AttentiveProbe
 from zoo.evaluation.label_free.catalogue import format_protocol_row
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
@@ -22,9 +23,11 @@ from zoo.evaluation.streamed import StreamedProbe
 
 ON_MAPS = (SegmentationProbe, DepthProbe)
 PROBES: dict[str, Any] = {
-    probe.__name__: probe for probe in (LogisticProbe, StreamedProbe, NeighbourProbe, RidgeProbe, *ON_MAPS)
+    probe.__name__: probe
+    for probe in (AttentiveProbe, LogisticProbe, StreamedProbe, NeighbourProbe, RidgeProbe, *ON_MAPS)
 }
 LEAVE_THE_NUMBER = {  # options of the probes that a protocol leaves open
+    "AttentiveProbe": {"device", "seed", "channels", "class_token"},  # the last two are of the features
     "LogisticProbe": {"device", "seed", "progress"},
     "StreamedProbe": {"device", "seed", "progress"},
     "NeighbourProbe": {"device", "seed", "block_bytes"},
@@ -33,10 +36,12 @@ LEAVE_THE_NUMBER = {  # options of the probes that a protocol leaves open
     "DepthProbe": {"grid", "memory_bytes", "device", "seed"},
 }
 LATER = {"LogisticProbe": {"preparations": ("as they are",), "folds": 0}}  # what older protocols leave as it is
+REFITTED = ("AttentiveProbe", "LogisticProbe")
 DIGESTS = {
     "zoo-logistic-2": "23444ba63dc396103aa50f7f3b8a7325",
     "zoo-logistic-3": "0642bfaee024cd270ffd5b0b96b0296b",
     "zoo-streamed-2": "1273befc6526e8621e8aaaab40da816b",
+    "zoo-attentive-1": "433a56f8a583b869ad3b835dfda430d1",
     "zoo-nearest-neighbours-1": "26014ea60f1a55d607c5152cd6424f03",
     "zoo-logistic-multilabel-1": "37fa9b36dec69ffb24838415dcc710a2",
     "zoo-ridge-1": "f078d2311a42c9edb7cdcb0fd33f5845",
@@ -44,6 +49,7 @@ DIGESTS = {
     "zoo-depth-1": "27e70ae7ffe0d7bca1daa0536262724f",
     "zoo-risk-logistic-2": "fb74e8aa61a3de815ba487c4e7030b16",
     "zoo-risk-logistic-3": "7df0cb67986434ec51f1c6968682f99a",
+    "zoo-risk-attentive-1": "d6f70fe1f8c81a0a91987ee59bea801e",
     "zoo-risk-streamed-2": "b6187d8560a3a1b57346443c35bbef90",
 }
 
@@ -78,7 +84,7 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
 @for_each(PROTOCOLS.values(), name=lambda protocol: protocol.name)
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
-    assert rules.get("held_out_share") == (measuring.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
+    assert rules.get("held_out_share") == (measuring.TUNING_SHARE if protocol.probe in REFITTED else None)
     if protocol.name == multilabel.PROTOCOL:
         assert (rules["fewest_images"], rules["n_bootstrap"]) == (multilabel.FEWEST, classification.N_DRAWS)
     else:

@@ -41,6 +41,9 @@ def test_rows_hold_what_was_measured_with_its_provenance(variant: SegmentedVaria
 
 
 def test_other_layers_and_sizes_have_no_rows(variant: SegmentedVariant) -> None:
-    for changes, sentence in (({"layers": (0,)}, "no column for layers"), ({"px": 48}, "no column for other sizes")):
+    for changes, sentence in (
+        ({"layers": (0,)}, "no column for other layers or sizes"),
+        ({"px": 48}, "of layers .* at 48 px"),
+    ):
         with pytest.raises(QueryError, match=sentence):
             make_segmentation_rows(replace(variant, **changes))

@@ -138,6 +138,10 @@ def compare_with_leader(
 
 def estimate_error(look: RungComparison, name: str, *, seed: int = 0) -> Interval:
     """The error of one contender on the images of a look, percent."""
+    wrong = look.wrong[name]
+    if wrong.dtype.kind == "f" and look.numbers is None:  # shares of the pixels of each image
+        draws = resample_error_percents(wrong[:, None], look.groups, seed=seed)
+        return compute_interval(float(compute_error_percents(wrong)), draws[:, 0])
     return compute_error_interval(look.wrong[name], groups=look.groups, numbers=look.numbers, seed=seed)
 
 

@@ -105,6 +105,14 @@ class Task:
         """What probes learn of the training images and are judged by on the test images: labels, or numbers."""
         return self.numbers or (self.y_train, self.y_test)
 
+    def score(self, name: str, chunk: Chunk) -> tuple[Any, Any, float]:
+        """What judges a contender before all labels are there, as :func:`score_by_ridge`."""
+        return score_by_ridge(chunk)
+
+    def compute_losses(self, predicted: Any, rows: Any) -> Any:
+        """Losses of what a probe gave of these test images."""
+        return compute_losses(predicted, self.targets[1][rows])
+
     def _name(self, label: Any) -> str:
         return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
 

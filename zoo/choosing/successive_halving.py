@@ -1,7 +1,7 @@
 """A race: many contenders featurise few images, few contenders many, until the best on all labels is known well enough.
 
 Successive halving: a rung has twice as many images as the one before. Where it has all training images the probe
-judges; before that ridge regression does (:func:`.scoring.score_by_ridge`), with an outcome for each image, so that
+judges; before that ridge regression does (:meth:`.scoring.Task.score`), with an outcome for each image, so that
 contenders are compared on the same images.
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
@@ -50,9 +50,7 @@ from .scoring import (
     Task,
     build_logistic_scorer,
     build_schedule,
-    compute_losses,
     number_groups,
-    score_by_ridge,
 )
 
 with require_extra("evaluate", needed_for="Choosing an encoder"):
@@ -403,8 +401,8 @@ class _Racing:
             y_test=self.task.targets[1][test],
             groups=number_groups(self.task.groups_train, train),
         )
-        left_out, on_test, value = score_by_ridge(chunk)
-        _, before, _ = score_by_ridge(chunk.quarter())
+        left_out, on_test, value = self.task.score(runner.name, chunk)
+        _, before, _ = self.task.score(runner.name, chunk.quarter())
         self.judges_train = len(left_out) > 0
         return np.concatenate([left_out, on_test]), before - on_test.astype(np.result_type(np.int8, on_test)), value
 
@@ -418,7 +416,7 @@ class _Racing:
         new = test[len(runner.wrong) :]
         if len(new):
             predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
-            runner.wrong = np.concatenate([runner.wrong, compute_losses(predicted, self.task.targets[1][new])])
+            runner.wrong = np.concatenate([runner.wrong, self.task.compute_losses(predicted, new)])
         return runner.wrong[: len(test)]
 
     def probe_what_is_there(self) -> None:

@@ -112,6 +112,7 @@ _SAVING = (
 @click.argument("images", metavar="IMAGES", callback=require_images_exist)
 @add_image_options
 @(lambda command: add_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS, *PAGE_OPTIONS]))
+@click.option("--class-token", is_flag=True, help="With --probe attentive, the class token is a further place.")
 @click.option("--decompose", is_flag=True, help="Also the components of the full-shot error (Algorithm 1).")
 @click.option(
     "--supervised",
@@ -156,6 +157,11 @@ def evaluate_command(
     """
     if not decompose:
         reject_unused_options(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
+    is_attentive = options["probe"] == "attentive"
+    if is_attentive:
+        reject_unused_options(NOT_FOR_MAPS, "attentive probes are of maps")
+    else:
+        reject_unused_options(("class_token",), "no probe is of maps", remedy=", or add --probe attentive")
     reject_unused_source(record=record)
     if saved is None:
         reject_unused_options(("exports",), "no probe is kept", remedy=", or add --save DIR")
@@ -163,6 +169,11 @@ def evaluate_command(
     engine = build_engine(options)
     by_workers = engine.is_used or engine.stored != "float32"
     given = get_given_options()
+    if by_workers and is_attentive:
+        raise QueryError(
+            f"Got {given['probe']} for workers or --store, which have no maps; leave it out, and name a "
+            "folder on this machine."
+        )
     if by_workers and (idle := [given[name] for name in ("judged", "saved", "exports", "page") if name in given]):
         raise QueryError(
             f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
@@ -301,6 +312,7 @@ def _make_rows(measured: Any, source: str) -> Callable[[], Any]:
     return partial(kinds.get(type(measured), make_evaluation_rows), measured, source=source)
 
 
+NOT_FOR_MAPS = ("neighbours", "protocol", "page", "supervised")
 NOT_FOR_NUMBERS = ("neighbours", "probe", "protocol", "decompose", "page")
 NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
@@ -376,6 +388,18 @@ def _featurised(
     assert engine.folder is not None
     log_progress(f"{name}: features of {data.name}")
     how = build_featurising(options)
+    if options["probe"] == "attentive":
+        from ..features.maps import featurise_maps
+
+        (maps,) = featurise_maps(
+            name,
+            data,
+            class_token=options["class_token"],
+            root=engine.folder,
+            how=how,
+            progress=lambda part: ProgressBar("images"),
+        ).values()
+        return maps
     return featurise_data(name, data, root=engine.folder, how=how, progress=lambda part: ProgressBar("images"), **parts)
 
 
@@ -395,7 +419,7 @@ def _measured(
 
     assert engine.folder is not None
     how = build_featurising(options)
-    if not how.skip_corrupt:  # which no race does
+    if not how.skip_corrupt and options["probe"] != "attentive":  # which no race does
         complete_race(
             name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: ProgressBar("images")
         )

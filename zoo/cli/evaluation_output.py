@@ -55,7 +55,12 @@ def build_shown_evaluation(found: Evaluation, document: Document) -> dict[str, A
     caveats = sorted({caveat for one in laws for caveat in one["caveats"]})
     return {
         "tables": [one.as_texts() for one in (*_build_evaluation_tables(found, document), *law)],
-        "doubts": [*list_risk_doubts(found.risk), *_left_out(document["left_out"]), *_problems(document)],
+        "doubts": [
+            *(one.text for one in found.pooled),
+            *list_risk_doubts(found.risk),
+            *_left_out(document["left_out"]),
+            *_problems(document),
+        ],
         "notes": list_scaling_notes(document),
         "more": [f"{unit}; protocol {document['protocol']}", *[tuning] * bool(few), *law_notes, *caveats],
     }
@@ -346,6 +351,7 @@ def build_evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "errors": [
             _setting(result) | {"predicted": predicted.get(result.setting.name)} for result in evaluation.settings
         ],
+        "pooling": [_setting(one.linear) | {"gain": _interval(one.gain)} for one in evaluation.pooled] or None,
         "left_out": evaluation.left_out,
         "neighbours": None if evaluation.neighbours is None else _setting(evaluation.neighbours),
         "decomposition": None if evaluation.risk is None else build_risk_document(evaluation.risk),

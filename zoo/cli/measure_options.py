@@ -75,10 +75,11 @@ PROBE_OPTIONS = (
     make_seed_option("The first of them."),
     click.option(
         "--probe",
-        type=click.Choice(["auto", "logistic", "streamed"]),
+        type=click.Choice(["auto", "logistic", "streamed", "attentive"]),
         default="auto",
         show_default=True,
-        help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
+        help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory; "
+        "attentive: of patches, with what pooling hides (--set quick=true for less time).",
     ),
     click.option(
         "--protocol",

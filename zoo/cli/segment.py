@@ -18,7 +18,10 @@ from .measure_options import (
     RUN_OPTIONS,
     SPLIT_OPTIONS,
     add_options,
+    add_recording_options,
     log_image_sources,
+    record_measured_rows,
+    reject_unused_source,
     require_images_exist,
     require_page_at,
 )
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from ..cards.answers import AnswerTable
     from ..datasets.dense import DenseData
     from ..evaluation.segmentation_runs import Layers, SegmentedVariant
+    from .measure_options import RecordingResult
 
 _IMAGES_HELP = f"""\b
 IMAGES are images with masks, one of
@@ -114,6 +118,7 @@ def _parse_layers(ctx: click.Context, parameter: click.Parameter, text: str) -> 
     type=click.Path(file_okay=False, path_type=Path),
     help="Where maps are kept.  [default: in the cache]",
 )
+@add_recording_options
 @add_json_option
 def segment_command(
     names: tuple[str, ...],
@@ -128,6 +133,8 @@ def segment_command(
     page: Path | None,
     hides_images: bool,
     root: Path | None,
+    source: str,
+    record: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -136,13 +143,15 @@ def segment_command(
     A linear head on the maps of a frozen encoder learns your masks, to convergence, and is judged on test images: mean
     intersection over union, that of each class, and pixel accuracy, with 95 % intervals over images and paired
     differences. Images go through the encoder whole, resized to squares; masks are judged at their own size. With
-    --target depth the head predicts depth, in the unit of the maps.
+    --target depth the head predicts depth, in the unit of the maps. What the last layer measures at the card's size
+    becomes rows of your results.
     """
     from ..evaluation.segmentation_runs import choose_variant, measure_segmentation
     from ..features.work_items import FeaturisingOptions
     from ..progress import ProgressBar
 
     require_page_at(page)
+    reject_unused_source(record=record)
     if task == "depth":
         reject_unused_options(("balanced", "ignore_labels", "boundary"), "depth has no classes")
     ids = list(dict.fromkeys(get_base_card(load_catalogue()[name]).id for name in names))
@@ -150,7 +159,7 @@ def segment_command(
         from ..evaluation.saved_probes import require_place
 
         require_place(saved, ids[0])
-    data = _open_masks(images, task, options)
+    data = _open_masks(images, task, options, record=record)
     variants = measure_segmentation(
         ids,
         data,
@@ -166,6 +175,8 @@ def segment_command(
     )
     chosen = choose_variant(variants)
     tables, notes = _build_tables(variants, chosen), _list_notes(variants, chosen, data)
+    recorded = _record(variants, source) if record and task == "segmentation" else None
+    notes += recorded.notes if recorded else ()
     if saved is not None:
         notes.insert(0, f"the probe of {chosen.result.name} is kept in {_save(chosen, saved, seed)}")
     if page is not None:
@@ -177,16 +188,31 @@ def segment_command(
         )
         notes.insert(0, f"Written: {write_page(text, page)}")
     if as_json:
-        print_json(_build_document(variants, chosen, data, saved, page, notes))
-        return
-    print_answer(*tables, notes=notes)
-    if saved is not None:
-        print_command("masks of new images", f"zoo predict {saved} IMAGES --out masks")
+        document = _build_document(variants, chosen, data, saved, page, notes)
+        print_json(document | {"recorded": recorded.document if recorded else None})
+    else:
+        print_answer(*tables, notes=notes)
+        if saved is not None:
+            print_command("masks of new images", f"zoo predict {saved} IMAGES --out masks")
+    if recorded and recorded.problem:
+        raise click.ClickException(recorded.problem)
 
 
-def _open_masks(images: str, task: str, options: dict[str, Any]) -> DenseData:
+def _record(variants: list[SegmentedVariant], source: str) -> RecordingResult | None:
+    """Adds rows of those that rows have columns for: what an encoder pools, at its card's size."""
+    from ..evaluation.segmentation_rows import can_record, make_segmentation_rows
+
+    def make_rows() -> dict[Any, Any]:
+        return {row: about for one in variants if can_record(one)
+                for row, about in make_segmentation_rows(one, source=source).items()}  # fmt: skip
+
+    return record_measured_rows(make_rows) if any(map(can_record, variants)) else None
+
+
+def _open_masks(images: str, task: str, options: dict[str, Any], *, record: bool) -> DenseData:
     """Images with masks or depth; options that would do nothing to them are refused."""
     from ..datasets import open_dense
+    from ..results.recording import require_same_images
 
     names = {"dataset": "name", "split_seed": "seed"}
     given = ("dataset", "val_share", "split_seed", "scale", "background", "max_pixels")
@@ -199,6 +225,8 @@ def _open_masks(images: str, task: str, options: dict[str, Any]) -> DenseData:
     if not data.is_split_here:
         reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     log_image_sources([data.train.images, data.val.images])
+    if record and task == "segmentation":
+        require_same_images(data.name, {task: {"train": data.train.fingerprint, "val": data.val.fingerprint}})
     return data
 
 
@@ -228,7 +256,8 @@ def _list_notes(variants: list[SegmentedVariant], chosen: SegmentedVariant, data
 
     px = " or ".join(str(side) for side in dict.fromkeys(one.px for one in variants))
     what = "depth is" if data.task == "depth" else "masks are"
-    notes = [f"images are resized whole to {px} px, whatever their shape; {what} judged at their own size"]
+    protocol = chosen.result.report["protocol"]
+    notes = [f"images are resized whole to {px} px, whatever their shape; {what} judged at their own size ({protocol})"]
     if len(variants) > 1:
         notes.append(
             f"on tuning images, a fifth of the training images, {chosen.result.name} is the best; the order above is "

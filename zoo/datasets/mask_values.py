@@ -88,17 +88,20 @@ def read_stored_mask(opened: Image.Image) -> StoredMask:
         return StoredMask((grey[..., 0] if grey.ndim == 3 else grey).astype(np.int32), "grey", **how)
     if opened.mode == "F":
         raise ValueError("it holds floating point")
-    pixels = np.asarray(opened.convert("RGBA")).astype(np.int32)
-    colours = pixels[..., :3] * (pixels[..., 3:] > 0)
-    if (colours[..., :1] == colours).all():
-        return StoredMask(colours[..., 0], "grey", **how)
+    if opened.mode == "RGB":
+        colours = np.asarray(opened)
+    else:
+        pixels = np.asarray(opened.convert("RGBA"))
+        colours = pixels[..., :3] * (pixels[..., 3:] > 0)
+    if (colours[..., 0] == colours[..., 1]).all() and (colours[..., 0] == colours[..., 2]).all():
+        return StoredMask(colours[..., 0].astype(np.int32), "grey", **how)
     return StoredMask(encode_colours(colours), "colour", **how)
 
 
 def encode_colours(colours: np.ndarray) -> np.ndarray:
     """Colours (..., 3) as numbers 0xrrggbb, int32 (...)."""
-    packed: np.ndarray = (colours.astype(np.int32) << np.array([16, 8, 0], np.int32)).sum(axis=-1).astype(np.int32)
-    return packed
+    red, green, blue = (colours[..., channel].astype(np.int32) for channel in range(3))
+    return np.asarray(red << 16 | green << 8 | blue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +167,12 @@ def count_mask_values(stored: StoredMask) -> MaskSurvey:
         values = np.flatnonzero(n_of_each)
         counts = dict(zip(values.tolist(), n_of_each[values].tolist(), strict=True))
     else:
-        found, n = np.unique(stored.values, return_counts=True)
-        counts = dict(zip(found.tolist(), n.tolist(), strict=True))
+        flat = stored.values.reshape(-1)  # whose runs are few, as areas are of one colour
+        starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1]])[: flat.size])
+        lengths = np.diff(starts, append=flat.size)
+        found, of_run = np.unique(flat[starts], return_inverse=True)
+        n_of_each = np.bincount(of_run, weights=lengths)
+        counts = {int(value): int(n) for value, n in zip(found, n_of_each, strict=True)}
     colours = (
         {}
         if stored.palette is None

@@ -1,6 +1,6 @@
 """Images with masks of semantic segmentation, in the layouts that people keep them in.
 
-A source pairs images and masks (:func:`open_mask_folder`, :func:`open_mask_table`, :func:`open_mask_shards`), and
+A source pairs images and masks (:func:`open_mask_folder`, :func:`open_mask_file`, :func:`open_mask_shards`), and
 :func:`build_mask_data` looks at all masks: at their sizes, the values in them, and which classes these are.
 """
 

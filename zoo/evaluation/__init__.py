@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..optional import make_lazy_exports
 
 if TYPE_CHECKING:
+    from .attentive import AttentiveProbe as AttentiveProbe
     from .classification import classification_metrics as classification_metrics
     from .classification import tag_metrics as tag_metrics
     from .evaluating import Evaluation as Evaluation
@@ -30,6 +31,7 @@ else:
     __getattr__, __dir__, __all__ = make_lazy_exports(
         __name__,
         {
+            "attentive": ["AttentiveProbe"],
             "classification": ["classification_metrics", "tag_metrics"],
             "evaluating": ["Evaluation", "Request", "evaluate"],
             "logistic": ["LogisticProbe"],

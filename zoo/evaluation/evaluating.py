@@ -24,6 +24,7 @@ from ..encoders.processor import read_memory_size
 from ..errors import DataError, QueryError, UnknownName, format_count
 from ..features import Features
 from ..features import featurise as compute_features
+from ..features.maps import parse_map_grid
 from ..features.origin import TORCH
 from ..features.work_items import FeaturisingOptions, build_features_path
 from ..files import format_path_part
@@ -31,7 +32,15 @@ from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS
-from .bootstrap import N_DRAWS, Interval
+from .attention_pooling import pool_maps
+from .bootstrap import (
+    N_DRAWS,
+    Drawn,
+    Interval,
+    build_outcome_table,
+    compute_drawn_interval,
+    resample_errors,
+)
 from .measuring import (
     N_SEEDS,
     PUBLISHED_SETTINGS,
@@ -55,10 +64,11 @@ with require_extra("evaluate", needed_for="Measuring an encoder"):
 
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
-_MODULES |= {"RidgeProbe": "regression"}
+_MODULES |= {"RidgeProbe": "regression", "AttentiveProbe": "attentive"}
 _LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-2"}
 LINEAR_PROTOCOLS = (*_LINEAR.values(), "zoo-logistic-2")
 """Protocols of linear probes; that of the decomposition has ``risk-`` before the rest of the name."""
+ATTENTIVE = "zoo-attentive-1"
 NEIGHBOURS = "zoo-nearest-neighbours-1"
 Tell = Callable[[str], None]
 
@@ -71,7 +81,7 @@ class Request:
     n_seeds: int = N_SEEDS  # of the settings with few labels; all labels are there once
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
-    probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
+    probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory; "attentive": of maps
     memory_bytes: int | None = None  # that "auto" reckons with; None: what this machine has
     protocol: str | None = None  # one of LINEAR_PROTOCOLS, whatever ``probe`` says
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
@@ -94,6 +104,25 @@ class ProbeProtocols:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PooledComparison:
+    """What pooling hides in one label setting: an attentive probe and the linear one of averaged maps, paired."""
+
+    linear: SettingResult
+    gain: Interval  # accuracy of the attentive probe minus that of the linear one, in percentage points
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        found = self.gain
+        interval = "" if found.ci_low is None else f" ({found.ci_low:.1f} to {found.ci_high:.1f})"
+        return (
+            f"what pooling hides, {self.linear.setting.name}: accuracy of the attentive probe minus that of the linear "
+            f"probe of averaged patches, {found.value:+.1f} points{interval}, paired; the linear one errs on "
+            f"{self.linear.error.value:.1f} %"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation(ShownInNotebooks):
     """The measurements of one encoder; in a notebook a table of errors, and of their components if there are any."""
 
@@ -108,7 +137,13 @@ class Evaluation(ShownInNotebooks):
     seed: int
     copies: CopyCounts | None  # images that are copies of others; None if their contents are not known
     groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
+    pooled: tuple[PooledComparison, ...] = ()  # of an attentive probe, by setting
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
+
+    @property
+    def kind(self) -> str:
+        """Of its probes: "linear" or "attentive"."""
+        return "attentive" if self.protocols.errors.probe == "AttentiveProbe" else "linear"
 
     def build_tables(self, predicted: Mapping[str, Any] | None = None) -> list[AnswerTable]:
         """Errors by number of labels, and components; ``predicted`` are the label law's errors by setting."""
@@ -119,7 +154,9 @@ class Evaluation(ShownInNotebooks):
         columns = [
             AnswerColumn(None, [origin.encoder] * n, key="encoder"),
             AnswerColumn(None, [origin.dataset] * n, key="dataset"),
-            AnswerColumn(None, ["linear"] * len(self.settings) + ["nearest neighbours"] * len(neighbours), key="probe"),
+            AnswerColumn(
+                None, [self.kind] * len(self.settings) + ["nearest neighbours"] * len(neighbours), key="probe"
+            ),
             AnswerColumn(None, [one.setting.name for one in results], key="labels"),
             AnswerColumn("labels", called),
             AnswerColumn("number", [one.runs[0].n_train for one in results], key="n_train"),
@@ -136,6 +173,39 @@ class Evaluation(ShownInNotebooks):
         )
         parts = [] if self.risk is None else self.risk.build_tables(has_sum=False)
         return [AnswerTable(title=title, about=about, columns=columns), *parts]
+
+
+def average_maps(maps: Features) -> Features:
+    """The mean of the patches of each image, (n, channels), and behind it the class token of maps that have one."""
+    grid = parse_map_grid(maps.origin.representation)
+    none = np.empty((0, grid.channels)), np.empty((0, grid.channels, 1))
+    x = pool_maps(maps.x, *none, class_token=grid.has_class_token).astype(np.float32)
+    origin = replace(maps.origin, representation=f"average of {maps.origin.representation}")
+    return replace(maps, x=x, origin=origin, folder=None, where="")
+
+
+def _compare_pooled(
+    train: Features, test: Features, request: Request, results: Sequence[SettingResult], *, cache: Path | None
+) -> Iterator[PooledComparison]:
+    """The linear probe of averaged maps in each setting, and how much less the attentive one errs."""
+    averages, protocol = [average_maps(part) for part in (train, test)], PROTOCOLS[_LINEAR["logistic"]]
+    make = build_probe_maker(protocol, device=request.device, seed=request.seed)
+    runs = None if cache is None else ProbeCache(cache, protocol=protocol.name)
+    for result in results:
+        how: dict[str, Any] = {"seed": request.seed, "n_bootstrap": request.n_bootstrap}
+        n_seeds = len(result.runs)
+        linear = measure_seeds(*averages, result.setting, probe=make, n_seeds=n_seeds, cache=runs, **how)
+        outcomes = [(None, run.correct) for run in (*linear.runs, *result.runs)]
+        drawn = resample_errors(
+            build_outcome_table(len(test.y), outcomes),
+            {"linear": range(n_seeds), "attentive": range(n_seeds, 2 * n_seeds)},
+            n_draws=request.n_bootstrap,
+            seed=request.seed,
+            groups=test.groups,
+        )
+        one, other = drawn["linear"], drawn["attentive"]
+        gain = compute_drawn_interval(Drawn(value=one.value - other.value, draws=one.draws - other.draws))
+        yield PooledComparison(linear=linear, gain=gain)
 
 
 def evaluate(
@@ -174,13 +244,15 @@ def evaluate(
     wanted = list_settings(request, PUBLISHED_SETTINGS)
     check_pair(train, test)
     choice = _chosen(train, request)
-    make = build_probe_maker(choice.errors, device=request.device, seed=request.seed)
+    is_attentive = choice.errors.probe == "AttentiveProbe"
+    kind = "attentive" if is_attentive else "linear"
+    make = build_probe_maker(choice.errors, device=request.device, seed=request.seed, features=train)
     runs = None if cache is None else ProbeCache(cache, protocol=choice.errors.name)
     measured = partial(measure_seeds, train, test, seed=request.seed, n_bootstrap=request.n_bootstrap)
     results, left_out = [], {}
     for setting in sorted(wanted, key=lambda setting: _n_labels(setting, train)):
         n_seeds = 1 if setting.is_full else request.n_seeds
-        say(f"{setting.name}: {n_seeds} linear {'probe' if n_seeds == 1 else 'probes'}")
+        say(f"{setting.name}: {n_seeds} {kind} {'probe' if n_seeds == 1 else 'probes'}")
         try:
             results.append(measured(setting, probe=make, n_seeds=n_seeds, cache=runs))
         except DataError as error:
@@ -190,14 +262,19 @@ def evaluate(
     neighbours = None
     by_neighbours = PROTOCOLS[NEIGHBOURS]
     voting = None if cache is None else ProbeCache(cache, protocol=by_neighbours.name)
-    if request.neighbours:
+    if request.neighbours and not is_attentive:
         say("nearest neighbours")
         vote = build_probe_maker(by_neighbours, device=request.device, seed=request.seed)
         neighbours = measured(label_setting("full"), probe=vote, n_seeds=1, cache=voting)
     risk = None
     if request.decompose:
         risk = evaluate_decomposition(train, test, request, card=card, cache=runs, tell=say)
+    pooled: tuple[PooledComparison, ...] = ()
+    if is_attentive:
+        say("linear probes of averaged maps")
+        pooled = tuple(_compare_pooled(train, test, request, results, cache=cache))
     return Evaluation(
+        pooled=pooled,
         train=train,
         test=test,
         protocols=choice,
@@ -236,7 +313,7 @@ def evaluate_decomposition(
     return decompose(
         train,
         test,
-        probe=build_probe_maker(errors, device=request.device, seed=request.seed),
+        probe=build_probe_maker(errors, device=request.device, seed=request.seed, features=train),
         supervised=request.supervised,
         n_subsets=request.n_subsets,
         seed=request.seed,
@@ -265,7 +342,7 @@ def _chosen(train: Features, request: Request) -> ProbeProtocols:
         kind, reason = choose_full_shot_kind(
             len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
         )
-    base = base or _LINEAR[kind]
+    base = base or (_LINEAR | {"attentive": ATTENTIVE})[kind]
     known = PROTOCOLS[base].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
@@ -277,9 +354,18 @@ def _chosen(train: Features, request: Request) -> ProbeProtocols:
     )
 
 
-def build_probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> ProbeMaker:
-    """A function that makes probes by the protocol; ``seed`` is of their random draws, such as the order of rows."""
-    return ProbeMaker(protocol=protocol, module=_MODULES[protocol.probe], device=device, seed=seed)
+def build_probe_maker(
+    protocol: Protocol, *, device: str | None = None, seed: int = 0, features: Features | None = None
+) -> ProbeMaker:
+    """A function that makes probes by the protocol; ``seed`` is of their random draws, such as the order of rows.
+
+    A probe of maps takes what they are from ``features``; QueryError if these are no maps.
+    """
+    known: dict[str, Any] = {}
+    if protocol.probe == "AttentiveProbe" and features is not None:
+        grid = parse_map_grid(features.origin.representation)
+        known = {"channels": grid.channels, "class_token": grid.has_class_token}
+    return ProbeMaker(protocol=protocol, module=_MODULES[protocol.probe], device=device, seed=seed, known=known)
 
 
 def choose_full_shot_kind(
@@ -404,9 +490,13 @@ def _groups_of_run(evaluation: Evaluation, run: ProbeRun) -> np.ndarray | None:
 
 def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
     seen = set()
-    linear = [("linear_probe_error", run) for result in evaluation.settings for run in result.runs]
+    metric = f"{evaluation.kind}_probe_error"
+    linear = [(metric, run) for result in evaluation.settings for run in result.runs]
     if evaluation.risk is not None:
-        linear += [(risk.metric, run) for risk in evaluation.risk.risks.values() for run in risk.runs]
+        own = {"linear_probe_error": metric}  # the twin's is of a network
+        linear += [
+            (own.get(risk.metric, risk.metric), run) for risk in evaluation.risk.risks.values() for run in risk.runs
+        ]
     for metric, run in linear:
         if (metric, run.split, run.seed) not in seen:  # R_US is the full-shot error of the first seed
             seen.add((metric, run.split, run.seed))

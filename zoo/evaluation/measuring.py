@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from hashlib import blake2b
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 N_SEEDS = 5  # of a setting with few labels; three determine their variance too poorly
 TUNING_SHARE = 0.2  # of the labels, held out for the choice where a test set as large would take more
 FEWEST_TUNING = 150  # rows, below which a probe that can cross-validates on its labels instead
+CHOSEN = ("kept", "penalty", "C", "preparation")  # what reports call the settings that a probe has chosen
 PUBLISHED_SETTINGS = ("full", "30-shot", "1%", "5-shot", "3-shot")
 _SHOTS = re.compile(r"([1-9][0-9]*)-?shot")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s?%")
@@ -177,10 +178,11 @@ class ProbeMaker:
     module: str  # of this package
     device: str | None
     seed: int  # of their random draws, such as the order of rows
+    known: Mapping[str, Any] = field(default_factory=dict)  # of the features, such as the channels of their maps
 
     def __call__(self) -> TunedProbe:
         probe: TunedProbe = getattr(import_module(f".{self.module}", __package__), self.protocol.probe)(
-            **self.protocol.settings, device=self.device, seed=self.seed
+            **self.protocol.settings, **self.known, device=self.device, seed=self.seed
         )
         return probe
 
@@ -192,7 +194,7 @@ class ProbeMaker:
     @property
     def refits(self) -> bool:
         """Whether the probe is trained again with what it chose."""
-        return self.protocol.probe == "LogisticProbe"
+        return self.protocol.probe in ("AttentiveProbe", "LogisticProbe")
 
 
 def needs_cross_validation(probe: TunedProbe | ProbeMaker, *, n_tuning: int, n_train: int) -> bool:
@@ -294,7 +296,7 @@ def refit_probe(
     probe: TunedProbe, train: Features, rows: Indices, chosen: Mapping[str, Any], *, cache: ProbeCache | None = None
 ) -> Any:
     """Trains a probe on some rows with settings that a report names; it comes from ``cache`` if it is there."""
-    settings = {name: chosen[name] for name in ("C", "preparation") if name in chosen}
+    settings = {name: chosen[name] for name in CHOSEN if name in chosen}
 
     def fit() -> None:
         probe.report_ = settings

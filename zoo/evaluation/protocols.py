@@ -92,6 +92,18 @@ _STREAMED = {
     "window_bytes": 1 << 30,
     "block_rows": 8,
 }
+_ATTENTIVE = {
+    "n_queries": 16,
+    "value_dim": 8,
+    "n_components": 128,
+    "n_starts": 2,
+    "penalties": (1e-2, 3e-3, 1e-3, 3e-4),
+    "epochs": 20,
+    "batch_size": 64,
+    "learning_rate": 0.03,
+    "tol": 0.05,
+    "quick": False,
+}
 _NEIGHBOURS = {"k": (10, 20, 100, 200), "temperature": 0.07, "n_left_out": 10_000}
 _PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 _ON_MAPS = {
@@ -184,6 +196,15 @@ PROTOCOLS = {
             _BY_ITSELF,
         ),
         _protocol(
+            "zoo-attentive-1",
+            "16 queries that attend to the patches of frozen maps, with a linear classifier of what they read and of "
+            "the average, trained by one cycle of Adam and L-BFGS to a tolerance; or the converged linear probe of the "
+            "average alone, where its error on training images that are like those of the evaluation is no higher",
+            "AttentiveProbe",
+            _ATTENTIVE,
+            _ROWS | {"average": "the probe of zoo-logistic-3 without folds, on the mean of the patches"},
+        ),
+        _protocol(
             "zoo-logistic-multilabel-1",
             "one binary logistic regression a tag on frozen features, each solved to convergence along its whole "
             "regularisation path; its C has the smallest log loss on held-out training images",
@@ -231,6 +252,14 @@ PROTOCOLS = {
             "LogisticProbe",
             _PREPARED,
             _ROWS | _WALK | _FOLDS | _PARTS,
+        ),
+        _protocol(
+            "zoo-risk-attentive-1",
+            "signed parts of the full-shot error, from errors by `zoo-attentive-1`, with three held-out subsets as "
+            "large as the test set",
+            "AttentiveProbe",
+            _ATTENTIVE,
+            _ROWS | {"average": "the probe of zoo-logistic-3 without folds, on the mean of the patches"} | _PARTS,
         ),
         _protocol(
             "zoo-risk-streamed-2",

@@ -10,7 +10,7 @@ from ..features import Features
 from ..optional import require_extra
 from .classification import ClassificationMetrics, TaggingMetrics, classification_metrics
 from .evaluating import Evaluation, Request, build_probe_maker
-from .measuring import ProbeCache, divide, fit_probe, measure
+from .measuring import CHOSEN, ProbeCache, divide, fit_probe, measure
 from .risk import FULL
 from .saved_probes import SavedProbe, make_saved_probe
 
@@ -48,7 +48,7 @@ def keep_probe(
         Folder of cached probes.
     """
     train, test, protocol = evaluation.train, evaluation.test, evaluation.protocols.errors
-    make = build_probe_maker(protocol, device=request.device, seed=request.seed)
+    make = build_probe_maker(protocol, device=request.device, seed=request.seed, features=train)
     probes = None if cache is None else ProbeCache(cache, protocol=protocol.name)
     runs = [run for result in evaluation.settings if result.setting.is_full for run in result.runs]
     run = runs[0] if runs else measure(train, test, FULL, seed=request.seed, probe=make, cache=probes)
@@ -64,7 +64,7 @@ def keep_probe(
         seed=request.seed,
     )
     report = run.report
-    chosen = {name: report[name] for name in ("C", "preparation") if name in report} or report["chosen"]
+    chosen = {name: report[name] for name in CHOSEN if name in report} or report["chosen"]
     probe.about.update(describe(train, test, metrics, protocol=protocol.name, seed=run.seed, chosen=chosen))
     probe.about.update(n_train=run.n_train, n_tuning=run.n_tuning)
     return RefittedProbe(probe=probe, metrics=metrics, n_different=n_different)

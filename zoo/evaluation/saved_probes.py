@@ -2,8 +2,10 @@
 
 ``probe.json`` has the facts, ``probe.safetensors`` float64 ``coefficients`` (n_classes, dim), ``intercepts``
 (n_classes,) and ``centre`` (dim,). The logits of features x are ``(x - centre) @ coefficients.T + intercepts``;
-probabilities are their softmax, of tags their sigmoid. Files are checked by their SHA-256, the encoder by the hashes of
-its weights and preprocessing.
+probabilities are their softmax, of tags their sigmoid. An attentive probe of maps has ``queries`` (m, channels) and
+``values`` (m, channels, value_dim) too, and "pooling" among the facts; x is then what these read of a map
+(:func:`zoo.evaluation.attention_pooling.pool_patches`). Files are checked by their SHA-256, the encoder by the hashes
+of its weights and preprocessing.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ..features import Features
 from ..features.backends import choose_backend
 from ..features.computing import ComputedShard, ForwardSpec, GroupNetwork, choose_device, compute, get_number_type
 from ..features.decoding import DecodingSpec
+from ..features.maps import MapEncoder, MapGrid, parse_map_grid, parse_map_layer
 from ..features.origin import Origin, format_storage, get_stored_type
 from ..features.shards import Skipped
 from ..features.store import hash_preprocess, hash_weights
@@ -38,6 +41,7 @@ from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..version import __version__
 from .arrays import BLOCK_ROWS, check_finite_rows, check_rows, check_width
+from .attention_pooling import pool_maps, pool_patches
 from .drawing import Figure, save, use_style
 
 with require_extra("evaluate", needed_for="A saved probe"):
@@ -62,6 +66,7 @@ _CHECKSUM = "checksum"
 _FIGURES = ("confusion.png", "confusion.svg")
 _KNOWN = {DESCRIPTION, NUMBERS, *EXPORTS.values(), f"{EXPORTS['onnx']}.data", *_FIGURES}
 _TENSORS = ("centre", "coefficients", "intercepts")
+_OF_POOLING = ("queries", "values")
 _SHARD = 1024  # images whose features are in memory at a time
 Load = Callable[[str], tuple[torch.nn.Module, Any]]
 
@@ -103,6 +108,15 @@ class Predictions:
         return tuple(self.classes[c] for c in self.probabilities.argmax(axis=1).tolist())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapPooling:
+    """What an attentive probe reads of maps, before its linear classifier."""
+
+    queries: Floats  # (m, channels); without a query the average alone
+    values: Floats  # (m, channels, value_dim)
+    class_token: bool
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SavedProbe:
     """A linear probe that is trained, with the encoder that it belongs to.
@@ -127,6 +141,8 @@ class SavedProbe:
         The colour that transparent parts of images are shown over, or "drop", as for those of the training.
     load : callable
         From the id to encoder and preprocessing; :func:`zoo.load` by default.
+    pooling : MapPooling or None
+        Of an attentive probe, whose features are flattened maps; dim of the arrays is then what it reads.
     """
 
     encoder: str
@@ -140,11 +156,17 @@ class SavedProbe:
     scale: tuple[float, float] | None = None
     background: str = WHITE
     load: Load | None = None
+    pooling: MapPooling | None = None
 
     @property
     def dim(self) -> int:
         """Dimensions of the features."""
-        return len(self.centre)
+        return len(self.centre) if self.pooling is None else self.grid.width
+
+    @property
+    def grid(self) -> MapGrid:
+        """Of the maps; QueryError if the probe is of none."""
+        return parse_map_grid(self.origin["representation"])
 
     def predict_proba(self, features: Any) -> Floats:
         """Probabilities of features, float64 (n, n_classes); the number of each, (n, 1), by a probe of numbers.
@@ -163,6 +185,9 @@ class SavedProbe:
             self._require_same(features.origin)
             features = features.x
         rows = check_width(check_rows(features, "x"), self.dim, "x", "the probe")
+        if self.pooling is not None:
+            own = self.pooling
+            rows = pool_maps(rows, own.queries, own.values, class_token=own.class_token)
         found: Floats = np.empty((rows.shape[0], len(self.classes)))
         for start in range(0, len(found), BLOCK_ROWS):
             x = check_finite_rows(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
@@ -265,7 +290,20 @@ class SavedProbe:
                     f"{found[name][:12]} and {self.origin[name][:12]}), so that its predictions would be wrong; "
                     "restore them, or train and save the probe again."
                 )
-        return encoder.eval(), preprocess
+        encoder = encoder.eval()
+        return encoder if self.pooling is None else self._read_maps(encoder, preprocess), preprocess
+
+    def _read_maps(self, encoder: torch.nn.Module, preprocess: Any) -> MapEncoder:
+        """The encoder up to the maps of the probe."""
+        layer = parse_map_layer(self.origin["representation"])
+        size = preprocess(Image.new("RGB", (256, 256))).shape[-2:]
+        found = MapEncoder(encoder, (layer,), size=size, class_token=self.grid.has_class_token)
+        if found.grids[0] != self.grid:
+            raise DataError(
+                f"The maps of {self.encoder!r} here are {found.names[0]!r} and the probe was trained on "
+                f"{self.origin['representation']!r}; expected the same size of images."
+            )
+        return found
 
     def module(self) -> torch.nn.Module:
         """Encoder and probe as one network: from normalised images float32 (n, 3, px, px) to probabilities float32."""
@@ -327,17 +365,27 @@ class EncoderWithProbe(torch.nn.Module):
     centre: torch.Tensor
     coefficients: torch.Tensor
     intercepts: torch.Tensor
+    queries: torch.Tensor
+    values: torch.Tensor
 
     def __init__(self, encoder: torch.nn.Module, probe: SavedProbe) -> None:
         super().__init__()
         self.encoder = encoder
         self.kind = probe.kind
+        self.pooling, self.shape = probe.pooling, ()
         for name in _TENSORS:
             self.register_buffer(name, torch.from_numpy(getattr(probe, name)).float())
+        if probe.pooling is not None:
+            self.shape = (probe.grid.n_places, probe.grid.channels)
+            for name in _OF_POOLING:
+                self.register_buffer(name, torch.from_numpy(getattr(probe.pooling, name)).float())
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Probabilities, float32 (n, n_classes), or numbers (n, 1)."""
         features = self.encoder(images).float()
+        if self.pooling is not None:
+            maps = features.unflatten(1, self.shape)
+            features = pool_patches(maps, self.queries, self.values, class_token=self.pooling.class_token)
         logits = torch.nn.functional.linear(features - self.centre, self.coefficients, self.intercepts)
         if self.kind == "numbers":
             return logits
@@ -376,7 +424,13 @@ def make_saved_probe(
         weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
     numbers = [int(number) for number in fitted.classes_]
     names = tuple(train.classes[number] if train.classes else str(number) for number in numbers)
-    return make_probe(train, "classes", names, weights, intercepts, about=about)
+    return make_probe(train, "classes", names, weights, intercepts, about=about, pooling=_get_pooling(fitted))
+
+
+def _get_pooling(fitted: Any) -> MapPooling | None:
+    if not hasattr(fitted, "queries_"):
+        return None
+    return MapPooling(queries=fitted.queries_, values=fitted.values_, class_token=fitted.class_token)
 
 
 def make_probe(
@@ -387,9 +441,18 @@ def make_probe(
     intercepts: Floats,
     *,
     about: Mapping[str, Any] | None = None,
+    pooling: MapPooling | None = None,
 ) -> SavedProbe:
-    """A probe of weights (n_classes, dim) and intercepts (n_classes,) of the features that ``train`` has."""
-    centre = compute_mean(train)
+    """A probe of weights (n_classes, dim) and intercepts (n_classes,) of the features that ``train`` has.
+
+    QueryError if they are maps on principal components, of which no probe can be saved.
+    """
+    if pooling is None:
+        centre = compute_mean(train)
+    else:
+        parse_map_layer(train.origin.representation)
+        read = pool_maps(train.x, pooling.queries, pooling.values, class_token=pooling.class_token)
+        centre = read.mean(axis=0)
     return SavedProbe(
         encoder=train.origin.encoder,
         origin=describe_origin(train.origin),
@@ -398,6 +461,7 @@ def make_probe(
         coefficients=weights,
         intercepts=intercepts + weights @ centre,
         centre=centre,
+        pooling=pooling,
         about={**(about or {}), "versions": get_library_versions()},
     )
 
@@ -446,6 +510,8 @@ def save_probe(
     require_place(target, probe.encoder)
     require_exporters(export)
     tensors = {name: np.ascontiguousarray(getattr(probe, name)) for name in _TENSORS}
+    if probe.pooling is not None:
+        tensors |= {name: np.ascontiguousarray(getattr(probe.pooling, name)) for name in _OF_POOLING}
     numbers = safetensors.numpy.save(tensors, metadata={"format": FORMAT})
     facts = {
         "format": FORMAT,
@@ -454,6 +520,7 @@ def save_probe(
         "kind": probe.kind,
         "classes": list(probe.classes),
         "dim": probe.dim,
+        **({} if probe.pooling is None else {"pooling": {"class_token": probe.pooling.class_token}}),
         "scale": None if probe.scale is None else list(probe.scale),
         "background": probe.background,
         "numbers": {"file": NUMBERS, "sha256": hashlib.sha256(numbers).hexdigest(), "size_bytes": len(numbers)},
@@ -540,14 +607,20 @@ def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
         if hashlib.sha256(content).hexdigest() != expected:
             raise ValueError("its SHA-256 is not the one that is recorded")
         tensors = safetensors.numpy.load(content)
-        if set(tensors) != set(_TENSORS):
+        of_pooling = facts.get("pooling")
+        if set(tensors) != {*_TENSORS, *(_OF_POOLING if of_pooling else ())}:
             raise ValueError(f"it holds {', '.join(sorted(tensors))}")
     except OSError as error:
         raise _damaged(source, NUMBERS, error.strerror or error) from error
     except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise _damaged(source, NUMBERS, error) from error
     try:
+        pooling = None
+        if of_pooling:
+            queries, values = (tensors.pop(name) for name in _OF_POOLING)
+            pooling = MapPooling(queries=queries, values=values, class_token=bool(of_pooling["class_token"]))
         return SavedProbe(
+            pooling=pooling,
             encoder=facts["encoder"],
             origin=dict(facts["origin"]),
             kind=facts["kind"],

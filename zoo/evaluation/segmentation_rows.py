@@ -22,23 +22,24 @@ METRICS = {"miou": "mean_iou", "pixel_accuracy": "pixel_accuracy"}
 """Of a result, and in the rows of ``results/``."""
 
 
+def can_record(variant: SegmentedVariant) -> bool:
+    """Whether rows have columns for it: masks by what the encoder pools, for images of its card's size."""
+    card = load_catalogue()[variant.encoder]
+    network = infer_network(card)
+    last = None if network is None or network.n_blocks is None else network.n_blocks - 1
+    is_usual = variant.layers in ((None,), (last,)) and variant.px == card.preprocess.crop_px
+    return is_usual and variant.data.task == "segmentation"
+
+
 def make_segmentation_rows(variant: SegmentedVariant, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements of a probe on what an encoder pools, for images of its card's size, with their provenance.
 
     QueryError for other layers and sizes, which rows have no column for, and for a task without classes.
     """
-    card = load_catalogue()[variant.encoder]
-    network = infer_network(card)
-    last = None if network is None or network.n_blocks is None else network.n_blocks - 1
-    if variant.data.task != "segmentation" or variant.px != card.preprocess.crop_px:
+    if not can_record(variant):
         raise QueryError(
-            f"Found {variant.data.task} at {variant.px} px, expected masks at the {card.preprocess.crop_px} px of "
-            f"{card.id!r}; rows of results have no column for other sizes."
-        )
-    if variant.layers not in ((None,), (last,)):
-        raise QueryError(
-            f"Found the layers {list(variant.layers)} of {card.id!r}, expected the last one; rows of results have no "
-            "column for layers."
+            f"Found {variant.data.task} of layers {list(variant.layers)} of {variant.encoder!r} at {variant.px} px, "
+            "expected masks by the last layer at the card's size; rows have no column for other layers or sizes."
         )
     report = {name: one for name, one in variant.probe.report_.items() if not isinstance(one, np.ndarray)}
     settings = {name: getattr(variant.probe, name) for name in PROTOCOLS[PROTOCOL].settings}

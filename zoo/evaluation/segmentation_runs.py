@@ -103,7 +103,7 @@ class SegmentedVariant(ShownInNotebooks):
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         about = {"encoder": self.encoder, "layers": list(self.layers), "px": self.px}
-        kept = {name: one for name, one in self.probe.report_.items() if not isinstance(one, np.ndarray)}
+        kept = {name: one for name, one in self.result.report.items() if not isinstance(one, np.ndarray)}
         return about | self.result.as_dict() | {"tuning_score": self.tuning_score, "probe": kept}
 
 
@@ -283,6 +283,7 @@ def make_saved_map_probe(variant: SegmentedVariant, *, seed: int = 0) -> SavedPr
         "px": variant.px,
         "representations": [one.origin.representation for one in variant.train],
         "unit": train.unit,
+        "protocol": variant.result.report["protocol"],
         "measured": variant.result.as_dict(),
         "versions": get_library_versions(),
     }

@@ -102,6 +102,22 @@ def parse_map_grid(representation: str) -> MapGrid:
     return MapGrid(int(match[2]), int(match[3]), int(match[4]), has_class_token=match[1] is not None)
 
 
+def parse_map_layer(representation: str) -> int | None:
+    """The block of maps, None of what the network pools; QueryError if they are no maps, or on components.
+
+    >>> parse_map_layer("map:11 14x14x384"), parse_map_layer("map 7x7x1280")
+    (11, None)
+    """
+    parse_map_grid(representation)
+    if " of " in representation:
+        raise QueryError(
+            f"The maps are {representation!r}, on principal components; expected those of the encoder itself, which "
+            "zoo features --maps without --components computes."
+        )
+    layer = representation.partition(" ")[0].partition(":")[2]
+    return int(layer) if layer else None
+
+
 def iterate_maps(features: Features, n_images: int = 64) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Maps and labels in order, ``n_images`` at a time: float32 (n_images, n_places, channels), int64 (n_images,).
 

@@ -397,6 +397,10 @@ METRICS = {
     for metric in (
         Metric("linear_probe_error", "percent", True, _PROBE, "top-1 error of a linear probe on frozen features", True),
         Metric(
+            "attentive_probe_error", "percent", True, _PROBE,
+            "top-1 error of a linear classifier of frozen patches that queries have pooled, as far as that helps", True,
+        ),
+        Metric(
             "knn_error", "percent", True, _PROBE,
             "top-1 error of a weighted k-nearest-neighbour vote on frozen features", True,
         ),

@@ -637,7 +637,7 @@ def run_constant_baseline(
         guess = majority_class(labels, data.n_outputs)  # type: ignore[arg-type]  # images with classes
         share, metric, n_images = 100 * float(np.mean(labels == guess)), data.task.metrics[0], n_train
         risks = {metric: np.where(tested == guess, 0, 100).astype(np.float32)}
-        name = data.train.classes[guess]  # type: ignore[union-attr]
+        name = data.train.classes[guess]
         words = {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"}
     seconds = time.monotonic() - began_s
     report = {"constants": words, "n_images": n_images, "n_train": n_train, "seconds": seconds}
