@@ -215,7 +215,7 @@ def compare_recipes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                     "miou": round(one.values["miou"], 2),
                     "pixel_accuracy": round(one.values["pixel_accuracy"], 2),
                     "seconds": round(seconds[one.name], 2),
-                    "behind_zoo": None if behind is None else round(one.values["miou"] - results[0].values["miou"], 2),
+                    "behind": None if behind is None else round(behind.value, 2),
                     "interval": None
                     if behind is None
                     else [round(behind.ci_low or 0, 2), round(behind.ci_high or 0, 2)],

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cli_runner import document, run
 from zoo.choosing.mask_race import MaskContender, MaskTask, choose_for_masks
 from zoo.choosing.successive_halving import Plan
 from zoo.datasets import open_dense
@@ -55,3 +56,11 @@ def test_what_is_no_race_over_masks_is_refused(data: Any) -> None:
         choose_for_masks(NAMES, open_dense(SHAPES, task="depth"))
     with pytest.raises(DataError, match="at least 8"):
         choose_for_masks(NAMES, open_dense("shapes:classes=4,train=4,val=4,size_px=32", task="segmentation"))
+
+
+def test_zoo_choose_races_on_masks_and_says_what_it_takes() -> None:
+    few, both = "shapes:classes=4,train=48,val=24,size_px=32", ("--encoders", ",".join(NAMES))
+    found = document("choose", few, "--task", "segment", *both)
+    assert {one["encoder"] for one in found["encoders"]} == {*NAMES} and found["winner"] in NAMES
+    for more, said in ((("--encoders", "3"), "names of encoders"), ((*both, "--decompose"), "has no effect")):
+        assert said in run("choose", few, "--task", "segment", *more, code=2).output

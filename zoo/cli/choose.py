@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.answers import read_table
-from ..errors import format_count
+from ..errors import QueryError, format_count
 from ..files import get_evaluations_folder, get_user_folder
 from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
 from .evaluation_output import list_risk_doubts
@@ -22,7 +22,9 @@ from .measure_options import (
     PAGE_OPTIONS,
     PROTOCOL_OPTION,
     RUN_OPTIONS,
+    SPLIT_OPTIONS,
     describe_images,
+    log_image_sources,
     open_labelled_images,
     require_images_exist,
     require_page_at,
@@ -59,6 +61,7 @@ Examples:
   zoo choose ./birds --encoders dino_vitS16,dinov2_vitS14,clip_vitB32 --device cuda --workers 8
   zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
   zoo choose ./slides --domain pathology --encoders 6
+  zoo choose ./leaves --task segment --encoders dino_vitS16,dinov2_vitS14
 """
 
 
@@ -86,6 +89,13 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     callback=_encoders,
     shell_complete=_complete_encoders,
     help="How many to try, chosen by what is known of them; or which.",
+)
+@click.option(
+    "--task",
+    type=click.Choice(["classify", "segment"]),
+    default="classify",
+    show_default=True,
+    help="What is learned of the images: their labels, or masks (see zoo segment).",
 )
 @(lambda command: add_options(command, KIND_OF_IMAGES))
 @click.option(
@@ -118,6 +128,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 def choose_command(
     images: str,
     encoders: int | list[str],
+    task: str,
     like: str | None,
     domain: str | None,
     time_s: float | None,
@@ -143,7 +154,14 @@ def choose_command(
     the expected gain of more labels, the cost of each encoder on this device, and the next command. Features are kept:
     the same command goes on where it stopped, and other constraints cost only what is new. Nothing is added to your
     results; `zoo evaluate` does that.
+
+    With --task segment the images have masks, and the encoders that --encoders names race on how many pixels a linear
+    head on their maps names wrongly; `zoo segment` measures the best.
     """
+    if task == "segment":
+        how = {"batch_size": batch_size, "n_workers": n_workers, "device": device}
+        _choose_for_masks(images, encoders, options, time_s=time_s, seed=seed, how=how, as_json=as_json)
+        return
     if dry_run:
         reject_unused_options(("decompose", "page"), "--dry-run measures nothing")
     require_page_at(page)
@@ -208,6 +226,48 @@ def choose_command(
         print_json({**answer["document"], "page": None if page is None else str(page), "images": of_images})
     elif page is not None:
         click.echo(f"page: {page}", err=not sys.stdout.isatty())
+
+
+_OF_IMAGES = ("dataset", "val_share", "split_seed", "scale", "background", "max_pixels")
+_OF_MASKS = ("image_column", "label_column", "split_column", "image_folder")
+_WITH_MASKS = {"encoders", "task", "time_s", "seed", "batch_size", "n_workers", "device", "as_json"}
+
+
+def _choose_for_masks(
+    images: str,
+    encoders: int | list[str],
+    options: Mapping[str, Any],
+    *,
+    time_s: float | None,
+    seed: int,
+    how: Mapping[str, Any],
+    as_json: bool,
+) -> None:
+    """A race over images with masks, and what it found."""
+    idle = get_given_options().keys() - _WITH_MASKS - {*_OF_IMAGES, *_OF_MASKS}
+    reject_unused_options(sorted(idle), "--task segment races the encoders that are named, on masks")
+    if isinstance(encoders, int):
+        raise QueryError("--task segment got no names of encoders; expected two or more, as --encoders A,B.")
+    from ..choosing.mask_race import choose_for_masks
+    from ..datasets import open_dense
+    from ..features.computing import FeaturisingOptions
+
+    log_progress(f"looking at {images}")
+    names = {"dataset": "name", "split_seed": "seed"}
+    asked = {names.get(one, one): options[one] for one in (*_OF_IMAGES, *_OF_MASKS)}
+    data = open_dense(images, task="segmentation", **asked)
+    if not data.is_split_here:
+        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    log_image_sources([data.train.images, data.val.images])
+    choice = choose_for_masks(
+        encoders, data, time_s=time_s, seed=seed, how=FeaturisingOptions(**how), tell=log_progress
+    )
+    if as_json:
+        print_json(choice.as_dict())
+        return
+    print_answer(*choice.build_tables(), notes=choice.race.notes)
+    best = [one.name for one in choice.race.standings if one.verdict in ("leader", "tie")]
+    print_command("mIoU and each class", shlex.join(["zoo", "segment", *best, images]))
 
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:

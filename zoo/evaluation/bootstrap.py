@@ -317,14 +317,15 @@ def resample_error_percents(
 ) -> Floats:
     """Bootstrap draws of errors on the same images, percent (n_draws, k); whole groups are resampled.
 
-    ``wrong`` is bool (n_images, k), or squared errors of ``numbers`` (n_images,), whose error is a ratio: the draw d of
-    the unexplained variance is, with weights w that add up to 1 ::
+    ``wrong`` is bool (n_images, k); or float, the share of each image that is wrong, as of pixels, to which no image is
+    added; or squared errors of ``numbers`` (n_images,), whose error is a ratio: the draw d of the unexplained variance
+    is, with weights w that add up to 1 ::
 
         sum_i w_di wrong_i / (sum_i w_di c_i^2 - (sum_i w_di c_i)^2)   where c = numbers - their mean
     """
     how: Any = {"groups": groups, "n_draws": n_draws, "seed": seed}
     if numbers is None:
-        return average_draws(100.0 * wrong, bounds=(0.0, 100.0), **how)
+        return average_draws(100.0 * wrong, bounds=None if wrong.dtype.kind == "f" else (0.0, 100.0), **how)
     centred = numbers - numbers.mean()
     drawn = average_draws(np.column_stack([wrong, centred, np.square(centred)]), bounds=None, **how)
     return np.asarray(100.0 * drawn[:, :-2] / (drawn[:, -1:] - np.square(drawn[:, -2:-1])))

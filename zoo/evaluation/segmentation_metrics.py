@@ -301,11 +301,9 @@ def compare_results(results: Sequence[DenseResult], metric: str) -> dict[str, In
     found = {}
     for one in results:
         other = ordered[0] if one is not ordered[0] else ordered[min(1, len(ordered) - 1)]
-        values, draws, left_out = (
-            sign * (mine[metric] - its[metric])
-            for mine, its in ((one.values, other.values), (one.draws, other.draws), (one.left_out, other.left_out))
-        )
-        found[one.name] = _compute_widened_interval(values, draws, left_out)
+        draws, left_out = one.draws[metric] - other.draws[metric], one.left_out[metric] - other.left_out[metric]
+        value = sign * (one.values[metric] - other.values[metric])
+        found[one.name] = _compute_widened_interval(value, sign * draws, sign * left_out)
     return found
 
 
