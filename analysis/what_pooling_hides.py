@@ -56,7 +56,9 @@ POINTS = "percentage points"
 N_RESAMPLES = 1_000
 FEWEST = 3  # encoders of a group from which a mean gets an interval
 _OWN_POOLING = "own pooling"
-_ATTENTIVE, _LINEAR = "zoo-attentive-", "zoo-logistic-"
+_ATTENTIVE, _LINEAR = "attentive_probe_error", "linear_probe_error"
+_KINDS = {_ATTENTIVE: "zoo-attentive-", _LINEAR: "zoo-logistic-"}
+"""How the protocols of errors begin that are compared here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +224,10 @@ class OwnGain:
 def read_own_gains() -> list[OwnGain]:
     """Shipped rows with all labels by an attentive and a linear probe of the zoo, the newest protocol of each."""
     of: dict[tuple[str, str, int | None], dict[str, Measurement]] = {}
-    rows = [convert_row(row) for row in read_measured_rows() if row.metric == "linear_probe_error"]
+    rows = [convert_row(row) for row in read_measured_rows() if row.metric in _KINDS]
     for row in sorted(rows, key=lambda row: row.protocol):
-        kind = next((kind for kind in (_ATTENTIVE, _LINEAR) if row.protocol.startswith(kind)), None)
-        if kind is not None and row.split == "train -> val":
-            of.setdefault((row.encoder, row.dataset, row.n_train), {})[kind] = row
+        if row.split == "train -> val" and row.protocol.startswith(_KINDS[row.metric]):
+            of.setdefault((row.encoder, row.dataset, row.n_train), {})[row.metric] = row
     return [
         OwnGain(
             encoder=encoder,
