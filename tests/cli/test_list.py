@@ -150,6 +150,7 @@ class TestCompare:
         assert one["interval"][0] < one["error"] < one["interval"][1] and pair[1]["train_test"] is None
         result = run("compare", "dino_vitS16", "dinov2_vitS14")
         text = f"{one['error']:.1f} ({one['interval'][0]:.1f}-{one['interval'][1]:.1f})"
+        assert "extrapolated" not in result.stderr and ") <" in run("list", "aimv2_vit3B14_448").stdout
         assert text in result.stdout.splitlines()[1] and "(a-b)  expected, not measured" in result.stderr
         listed = run("list", "dinov2_vitS14")
         assert text in listed.stdout and "(a-b)  expected, not measured" in listed.stderr

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 EXPECTED_NOTE = f"(a-b)  {EXPECTED}, not measured; nine in ten such intervals hold the error"
+_BEYOND_NOTE = "; <  extrapolated, the study measured none as low"
+BEYOND_MARK = " <"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
@@ -130,9 +132,22 @@ def build_expected_record(one: ExpectedError) -> dict[str, Any]:
     return {**numbers, "rests_on": one.basis, "how": one.how, "source": one.source}
 
 
-def format_expected(one: ExpectedError) -> str:
-    """An expected error as a table shows it, told apart from a measured one by its interval."""
-    return f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))})"
+def format_expected(one: ExpectedError, n_labels: int = SETTINGS[0].n_labels) -> str:
+    """An expected error as a table shows it, told apart from a measured one by its interval.
+
+    It is marked where the study measured no error as low with so many labels.
+    """
+    from ..choosing.expectations import find_best_measured
+
+    mark = BEYOND_MARK if one.error < find_best_measured(n_labels)[0] else ""
+    return f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))}){mark}"
+
+
+def list_expected_notes(cells: Iterable[str]) -> list[str]:
+    """What the intervals and marks of expected errors in a table mean."""
+    found = [cell for cell in cells if cell.endswith((")", ")" + BEYOND_MARK))]
+    beyond = any(cell.endswith(BEYOND_MARK) for cell in found)
+    return [EXPECTED_NOTE + _BEYOND_NOTE * beyond] * bool(found)
 
 
 def list_older_parts_notes(known: Iterable[Summary | None]) -> list[str]:

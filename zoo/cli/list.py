@@ -33,7 +33,6 @@ from ..results.facts import (
 from ..results.values import IMAGENET, SETTINGS
 from ..results.wording import format_column_label
 from .facts import (
-    EXPECTED_NOTE,
     LEGEND,
     WRONG,
     build_expected_record,
@@ -44,6 +43,7 @@ from .facts import (
     format_cell,
     format_cells,
     format_expected,
+    list_expected_notes,
     list_experiment_notes,
     list_older_parts_notes,
     list_protocol_notes,
@@ -195,7 +195,7 @@ def list_command(
         where = "" if dataset is None else f" measured on {dataset}"
         notes = [
             f"{count}{where}    {LEGEND}",
-            *[EXPECTED_NOTE] * bool(expected),
+            *list_expected_notes(shown.get(FACTS[_ERROR], [])),
             *list_protocol_notes(protocols),
             *explain_marks(shown),
             *describe_left_out_encoders(listed),
@@ -451,9 +451,10 @@ def _print_compared(
     known, ids = [subject.summary for subject in compared], [subject.id for subject in compared]
     protocols = mark_protocols(known)
     cells = {fact: [format_cell(fact, one, protocols) for one in compared] for fact in (*risks, *differing)}
-    for name, of in expected.items():
-        row = zip(ids, cells[FACTS[name]], strict=True)
-        cells[FACTS[name]] = [format_expected(of[one]) if one in of else cell for one, cell in row]
+    for setting in SETTINGS if expected else ():
+        of, fact = expected[setting.column], FACTS[setting.column]
+        row = zip(ids, cells[fact], strict=True)
+        cells[fact] = [format_expected(of[one], setting.n_labels) if one in of else cell for one, cell in row]
     mark = WRONG if any(subject.is_wrong for subject in compared) else ""
     rows = []
     for fact in risks:
@@ -473,7 +474,7 @@ def _print_compared(
     n_same = len(FACTS) - len(_NOT_COMPARED) - len(risks) - len(differing)
     shown = {fact: cells[fact] for fact in (*risks, *told)}
     notes = [
-        *[EXPECTED_NOTE] * any(expected.values()),
+        *list_expected_notes(cell for fact in risks for cell in cells[fact]),
         f"{n_same} facts are the same    {LEGEND}",
         *list_protocol_notes(protocols),
     ]

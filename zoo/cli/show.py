@@ -50,6 +50,7 @@ _OF_CARD = {
 }
 _UP = [up for _, up in LINEAGE.values()]
 _BRIEF_WIDTH = 14
+_N_ALL = SETTINGS[0].n_labels
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
 
 
@@ -161,11 +162,16 @@ def _list_errors(card: EncoderCard, summary: Summary | None) -> list[tuple[str, 
     """Measured errors with their parts, or the expected one."""
     of = "of a linear probe on ImageNet-1K with all labels"
     if summary is None:
+        from ..choosing.expectations import find_best_measured
+
         one = _expected(card)
         if one is None:
             return [("error", f"{of.removeprefix('of a ')}: not measured")]
         ends = " to ".join(map(format_points, one.interval))
-        return [("error", f"{format_points(one.error)} % {of}: {EXPECTED} (90 % interval {ends}), {one.source}")]
+        beyond = "; extrapolated: the study measured none as low" * (one.error < find_best_measured(_N_ALL)[0])
+        return [
+            ("error", f"{format_points(one.error)} % {of}: {EXPECTED} (90 % interval {ends}), {one.source}{beyond}")
+        ]
     errors = {setting.name: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors}
     first, *others = errors
     entries = [
@@ -203,9 +209,12 @@ def _list_sizes(card: EncoderCard) -> list[tuple[str, str]]:
     cost, n, px = _known_cost(card), card.architecture.n_parameters, card.preprocess.crop_px
     said = [] if isinstance(n, Missing) else [f"{format_short_number(n)} parameters"]
     if cost is not None:
+        from ..cards.costs import BATCH_SIZE
+
         memory = _memory(cost)
         said.append(f"{float(f'{cost.gflops:.3g}'):,g} GFLOPs per image")
-        said.append(f"{format_size(memory['cuda'])} of a GPU or {format_size(memory['cpu'])} of a CPU by batches")
+        sizes = [f"{format_size(memory[name])} of a {words}" for name, words in (("cuda", "GPU"), ("cpu", "CPU"))]
+        said.append(f"{' or '.join(sizes)} for batches of {BATCH_SIZE}")
     dim, layer, patch = card.representation.dim, card.representation.layer, card.architecture.patch_size_px
     features = [f"{format_fact(dim)} dimensions ({format_fact(layer)}) of an image of {format_fact(px)} px"]
     if not isinstance(patch, Missing) and not isinstance(px, Missing):
