@@ -101,3 +101,18 @@ def test_names_of_the_front_stay_within_the_figure(width: float) -> None:
     assert len(boxes) == 3
     assert all(box.x0 >= 0 and box.x1 <= canvas.get_width_height()[0] for box in boxes)
     assert boxes[0].x0 >= drawing.axes[0].bbox.x0
+
+
+def test_names_cover_no_bar_where_there_is_room_and_the_front_is_drawn_in_steps() -> None:
+    bars = [ErrorBar(name=f"encoder_{n}", error=about(12.0 - n), verdict="tie", is_final=True) for n in range(4)]
+    drawing = draw_against_cost(bars, (10.0, 30.0, 90.0, 270.0), 8.8, label="parameters", more_is_better=False)
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    names = [text.get_window_extent() for text in axes.texts]
+    lines = [line for line in axes.lines if len({*line.get_xdata()}) == 1 and len(line.get_xdata()) == 2]
+    assert len(lines) == len(names) == 4
+    for line in lines:
+        (x, low), (_, high) = axes.transData.transform(line.get_xydata())
+        assert not any(one.x0 < x < one.x1 and one.y0 < high and one.y1 > low for one in names)
+    (front,) = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
+    assert [*front.get_xdata()] == [10.0, 30.0, 90.0, 270.0]

@@ -27,7 +27,6 @@ _OTHER = "#8A8F98"
 _LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
 _WIDE = 5.0  # inches, from which on a figure counts as wide
 _ROW_INCHES = 0.24
-_NEAR_END = 0.3  # share of an axis within which a name is written towards its middle
 _DECADE = 5.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
 
 
@@ -88,34 +87,49 @@ def draw_against_cost(
     points = [(cost, bar.error.value) for bar, cost in zip(bars, costs, strict=True)]
     front = find_pareto_points(points, more_is_better=more_is_better)
     path = sorted(points[i] for i in front)
-    axes.plot(*zip(*path, strict=True), color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    where: Any = "pre" if more_is_better else "post"  # what is as good or better there is at the end of a step
+    axes.step(*zip(*path, strict=True), where=where, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for i, (bar, cost) in enumerate(zip(bars, costs, strict=True)):
         colour = _colour(bar.verdict)
         axes.plot([cost, cost], _ends(bar.error), color=colour, alpha=0.45, linewidth=2.0)
         axes.plot(cost, bar.error.value, "o" if i in front else "s", color=colour, markersize=5)
     axes.margins(x=0.06, y=0.16)
-    axes.get_xlim()  # has the limits computed, which the transformation below needs
-    named = sorted(
-        (cost, bar.error.value, bar.name)
-        for i, (bar, cost) in enumerate(zip(bars, costs, strict=True))
-        if i in front or bar.verdict == "leader"
-    )
-    for place, (cost, error, name) in enumerate(named):  # above and below by turns, within the ends of the axis
-        across = float(axes.transAxes.inverted().transform(axes.transData.transform((cost, error)))[0])
-        side: Any = "left" if across < _NEAR_END else "right" if across > 1 - _NEAR_END else "center"
-        axes.annotate(
-            _short(name, width),
-            (cost, error),
-            (0, -9 if place % 2 else 9),
-            textcoords="offset points",
-            ha=side,
-            va="top" if place % 2 else "bottom",
-            size=6.5,
-            color=INK,
-        )
     axes.set(xlabel=label, ylabel=_of_height(what))
     _key(drawing, [bar.verdict for bar in bars], width)
+    named = sorted(i for i, bar in enumerate(bars) if i in front or bar.verdict == "leader")
+    marks = [(cost, *_ends(bar.error)) for bar, cost in zip(bars, costs, strict=True)]
+    _write_names(axes, marks, {i: _short(bars[i].name, width) for i in named})
     return drawing
+
+
+def _write_names(axes: Axes, marks: Sequence[tuple[float, float, float]], names: Mapping[int, str]) -> None:
+    """Writes names of marks, each (x, low, high), where they cover the fewest bars and names, within the axes."""
+    from matplotlib.transforms import Bbox
+
+    drawing = axes.get_figure(root=True)
+    assert drawing is not None
+    drawing.draw_without_rendering()  # lays everything out, so that places in pixels are known
+    ends = [axes.transData.transform([(x, low), (x, high)]) for x, low, high in marks]
+    taken = [Bbox([[low[0] - 4, low[1] - 4], [high[0] + 4, high[1] + 4]]) for low, high in ends]
+    inside = axes.get_window_extent()
+    for place, name in names.items():
+        x, low, high = marks[place]
+        text = axes.annotate(name, (x, high), (0, 0), textcoords="offset points", size=6.5, color=INK)
+        tried = []
+        for at, (dx, dy), across, up in (
+            (high, (0, 4), "center", "bottom"), (low, (0, -4), "center", "top"), (high, (0, 4), "left", "bottom"),
+            (high, (0, 4), "right", "bottom"), (low, (0, -4), "left", "top"), (low, (0, -4), "right", "top"),
+            ((low + high) / 2, (6, 0), "left", "center"), ((low + high) / 2, (-6, 0), "right", "center"),
+        ):  # fmt: skip
+            text.xy, text.xyann = (x, at), (dx, dy)
+            text.set(ha=across, va=up)
+            box = text.get_window_extent()
+            is_out = box.x0 < inside.x0 or box.x1 > inside.x1 or box.y0 < inside.y0 or box.y1 > inside.y1
+            tried.append((sum(box.overlaps(one) for one in taken) + 9 * is_out, len(tried), at, (dx, dy), across, up))
+        *_, at, offset, across, up = min(tried)
+        text.xy, text.xyann = (x, at), offset
+        text.set(ha=across, va=up)
+        taken.append(text.get_window_extent())
 
 
 def find_pareto_points(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> set[int]:

@@ -288,8 +288,6 @@ def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
-_WIDE, _NARROW = 8.8, 3.7  # inches
-
 
 _Figure = tuple[str, str, str, Callable[[float], "Drawing"]]
 """Title, caption, what it shows for those who cannot see it, and how it is drawn of a width in inches."""
@@ -311,13 +309,10 @@ def render_choice_page(choice: Choice, images: ImageData | None = None) -> str:
     with require_extra("study", needed_for="A page"):
         from markupsafe import Markup
 
-    drawn = []
-    for number, (title, caption, alt, draw) in enumerate(_figures(choice)):
-        svg = {
-            name: Markup(pages.render_svg(draw, width, name=f"{name}{number}"))
-            for name, width in (("wide", _WIDE), ("narrow", _NARROW))
-        }
-        drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
+    drawn = [
+        pages.render_figure(draw, title=title, caption=caption, alt=alt, name=str(number))
+        for number, (title, caption, alt, draw) in enumerate(_figures(choice))
+    ]
     sections: list[dict[str, Any]] = []
     if choice.mistakes is not None:
         from ..looking.mistakes_page import build_mistake_sections
@@ -393,11 +388,13 @@ def _against_costs(choice: Choice, bars: list[figures.ErrorBar]) -> Iterator[_Fi
         front = figures.find_pareto_points(
             [(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better
         )
+        without = [bar.name for bar in bars if not costs.get(bar.name)]
+        cached = without and f" Not drawn: {join_names(without)}; features were there, so that no speed was measured."
         on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
         some, values = [bar for _, bar in known], [cost for cost, _ in known]
         yield (
             title,
-            "Dashed: the Pareto front (round); the others are square.",
+            f"Dashed: the Pareto front (round); the others are square.{cached or ''}",
             f"On the front of {what} and {label}: {on_front}.",
             partial(figures.draw_against_cost, some, values, label=label, more_is_better=more_is_better, what=what),
         )

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,9 @@ def render_evaluation_page(
     if not isinstance(found, Evaluation):
         value, ends = _points(document["metrics"]["metrics"]["tag_average_precision"])
         answer, tables = f"The mean average precision is {value} % ({ends}, 95 % interval over images).", []
+        figures: list[dict[str, Any]] = []
     else:
+        figures = _draw_curve(found)
         wrong = mistakes.n_wrong or 0
         answer = (
             f"With all {document['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted "
@@ -103,9 +106,36 @@ def render_evaluation_page(
         [answer],
         build_mistake_sections(mistakes, images),
         tables=tables,
+        figures=figures,
         notes=[*mistakes.notes, *notes],
         facts=f"Linear probe {document['protocol']}; 95 % intervals over images and seeds.",
     )
+
+
+def _draw_curve(found: Evaluation) -> list[dict[str, Any]]:
+    """The learning curve, where probes had several numbers of labels."""
+    from ..choosing.comparing import LabelCurve, LabelPoint
+    from ..choosing.figures import draw_label_curve
+    from ..looking.pages import render_figure
+
+    by_labels = {one.runs[0].n_train: one for one in found.settings}
+    points = tuple(
+        LabelPoint(n_labels=n, error=one.error, n_draws=len(one.runs)) for n, one in sorted(by_labels.items())
+    )
+    if len(points) < 2:
+        return []
+    curve = LabelCurve(
+        encoder=found.train.origin.encoder, points=points, expected=(), exponent=None, floor=None, refusal=""
+    )
+    told = ", ".join(f"{one.error.value:.1f} % with {one.n_labels:,}" for one in points)
+    figure = render_figure(
+        partial(draw_label_curve, [curve]),
+        title="Learning curve",
+        caption="Error of the probe by its number of labels. Bars: 95 % intervals over images and seeds.",
+        alt=f"Error by number of labels: {told}.",
+        name="curve",
+    )
+    return [figure]
 
 
 def _make_title(found: Document, labels: str) -> dict[str, Any]:

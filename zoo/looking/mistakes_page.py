@@ -185,6 +185,7 @@ def render_mistakes_page(
     sections: Any,
     *,
     tables: Sequence[AnswerTable] = (),
+    figures: Sequence[Mapping[str, Any]] = (),
     notes: Iterable[str] = (),
     facts: str = "",
 ) -> str:
@@ -196,5 +197,5 @@ def render_mistakes_page(
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
     return render_template(
         "looking/judged.html.jinja",
-        title=title, answer=answer, tables=shown, sections=sections, notes=notes, made_by=made_by,
+        title=title, answer=answer, tables=shown, figures=figures, sections=sections, notes=notes, made_by=made_by,
     )  # fmt: skip

@@ -124,6 +124,18 @@ _OF_PAGE = {  # the darkest colours have lighter ones on a dark page
 _SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
 
 
+_WIDE, _NARROW = 8.8, 3.7  # inches of a figure on wide screens and on phones
+
+
+def render_figure(draw: Callable[[float], Drawing], *, title: str, caption: str, alt: str, name: str) -> dict[str, Any]:
+    """A figure for the templates, drawn for wide screens and for phones."""
+    with require_extra("study", needed_for="A page"):
+        from markupsafe import Markup
+    widths = {"wide": _WIDE, "narrow": _NARROW}
+    drawn = {size: Markup(render_svg(draw, width, name=f"{size}{name}")) for size, width in widths.items()}
+    return {"title": title, "caption": caption, "alt": alt, **drawn}
+
+
 def render_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _SAMPLE_STREAM = 7_301  # keeps the draws apart from all others of a seed
 _MOST_SHOWN, _FEW = 48, 12  # images whose maps are shown: at most, and if nobody says how many
 _MAPS_AT_A_TIME = 16
+_LONGEST_NAME = 18  # letters below a picture
 
 
 def draw_image_sample(images: ImageSet, n: int, *, seed: int, also: Sequence[int] = ()) -> ImageSet:
@@ -123,10 +124,17 @@ class Look:
     skipped: list[str]  # images that could not be read
     notes: list[str]
 
+    @property
+    def chance(self) -> float:
+        """Percent of the pairs of images that are of one class: what neighbours share by chance."""
+        counts, n = np.unique(self.images.labels, return_counts=True)[1], len(self.images)
+        return 100 * float((counts * (counts - 1)).sum()) / max(n * (n - 1), 1)
+
     def label(self, at: int) -> str:
-        """The class of an image, or its name where there are no labels."""
+        """The class of an image, or where there are no labels the end of its name, by which files mostly differ."""
         name = str(self.images.names[at]).rpartition("/")[2]
-        return self.class_name(self.images.labels[at]) if self.is_labelled else name
+        short = name if len(name) <= _LONGEST_NAME else f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST_NAME :]}"
+        return self.class_name(self.images.labels[at]) if self.is_labelled else short
 
     def class_name(self, label: int) -> str:
         """The name of a class, which tags need not have."""
@@ -145,6 +153,7 @@ class Look:
         for view in self.views:
             patches, among = view.patches, view.among
             found = {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
+            found["agreement_by_chance"] = None if view.agreement is None else self.chance
             found["grid"] = list(patches.grid) if patches else None
             found["patch"] = list(patches.at) if patches else None
             found["explained"] = patches.explained.tolist() if patches else None
