@@ -369,6 +369,42 @@ def maps() -> Figure:
     return _titled(figure, f"Block 10: {n} of {n_all} numbers per patch keep 90 %", below)
 
 
+def pooling() -> Figure:
+    """Errors of linear probes of averaged patches and of attentive probes of the same maps, and their differences."""
+    data = open_images("shapes:classes=10,train=800,val=400")
+    names = [f"pocket_{one}_shapes" for one in ("mae_vit", "dino_vit", "simclr_vit", "simclr_rn", "sup_rn")]
+    request = Request(settings=("full",), probe="attentive", neighbours=False)
+    figure, axes = _sheet(7.2, 3.0)
+    gains = []
+    for place, name in enumerate(names):
+        (parts,) = featurise_maps(name, data).values()
+        found = evaluate(parts["train"], parts["val"], request)
+        (compared,) = found.pooled
+        of_probe = (
+            ("#8a939d", compared.linear.error, "linear, of averaged patches"),
+            ("#009e73", found.settings[0].error, "attentive, of the patches"),
+        )
+        for (colour, error, _), shift in zip(of_probe, (-0.13, 0.13), strict=True):
+            axes.plot([error.ci_low, error.ci_high], [place + shift] * 2, color=colour, linewidth=5, alpha=0.35)
+            axes.plot(error.value, place + shift, "o", color=colour, markersize=6)
+        gain = compared.gain
+        gains.append(gain.value)
+        value, low, high = (round(one or 0) for one in (gain.value, gain.ci_low, gain.ci_high))
+        axes.annotate(f"{value:+d} points ({low:d} to {high:d})", (1.02, place), va="center", size=8.5, color=INK,
+                      xycoords=("axes fraction", "data"))  # fmt: skip
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", colors=INK)
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, 100), xlabel="error, percent (lower is better)")
+    axes.grid(visible=False, axis="y")
+    for colour, _, words in of_probe:
+        axes.plot([], [], "o", color=colour, markersize=6, label=words)
+    axes.legend(loc="lower right", frameon=False, fontsize=8.5, labelcolor=INK)
+    below = (
+        f"Rendered shapes, {len(data.train)} training and {len(data.val)} test images; right: gain in accuracy, paired"
+    )
+    return _titled(figure, f"What averaging hides: up to {max(gains):.0f} points of accuracy", below)
+
+
 def segmenting() -> Figure:
     """Images, their masks, what a linear head on a map predicts, and where it is wrong; the metric by block."""
     data = open_dense("shapes:classes=6,train=160,val=60,size_px=224", task="segmentation")
@@ -454,6 +490,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "parts": parts,
     "protocols": protocols,
     "maps": maps,
+    "pooling": pooling,
     "segmenting": segmenting,
 }
 

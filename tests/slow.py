@@ -46,6 +46,7 @@ FILES = (
     "encoders/maps",
     "evaluation/layers",
     "cli/layers",
+    "cli/segment",
     "pretrained_wrappers",
     "encoders/layouts/vit",
     "studies/labels",

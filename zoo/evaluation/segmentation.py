@@ -419,17 +419,17 @@ def evaluate_segmentation(
         confusion=confusion,
         groups=test[0].groups,
         n_train=len(train[0]),
-        report=fitted.report_ | {"protocol": format_protocol_name(fitted)},
+        report=fitted.report_ | {"protocol": format_map_protocol(fitted)},
         n_draws=n_draws,
         seed=seed,
     )
 
 
-def format_protocol_name(probe: MapProbe) -> str:
+def format_map_protocol(probe: MapProbe) -> str:
     """The protocol of a probe, with what is not as usual in it.
 
     >>> from zoo.features.maps import MapGrid
-    >>> format_protocol_name(SegmentationProbe(MapGrid(7, 7, 64), n_classes=2, balanced=True))
+    >>> format_map_protocol(SegmentationProbe(MapGrid(7, 7, 64), n_classes=2, balanced=True))
     'zoo-segment-1 (balanced=true)'
     """
     base = DEPTH_PROTOCOL if isinstance(probe, DepthProbe) else PROTOCOL
@@ -469,7 +469,7 @@ def evaluate_depth(
         sums=np.array(sums),
         groups=test[0].groups,
         n_train=len(train[0]),
-        report=fitted.report_ | {"protocol": format_protocol_name(fitted)},
+        report=fitted.report_ | {"protocol": format_map_protocol(fitted)},
         unit=unit,
         is_positive=least > 0,
         n_draws=n_draws,
