@@ -515,10 +515,10 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
             f"{format_range(one.lowest, one.highest)}{mark}",
             str(one.n),
         ]
-        words = FACTS[one.risk].other_name or one.risk
+        words = format_column_label(FACTS[one.risk])
         rows.append([words, format_points(one.value) + mark, ends, *ranks, format_points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
-    print_table(make_table(heads, rows, numbers=range(1, 7)))
+    print_table(make_table(heads, rows, numbers=range(1, 7), spare=("median", "of")))
     click.echo("\n" + wrap_text(found.answer) + "\n")
     rows = []
     for other in found.nearest:
@@ -533,7 +533,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     for effect in found.effects:
         if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
             ends = f"{format_points(effect.ci_low)} to {format_points(effect.ci_high)}"
-            on = FACTS[effect.outcome].other_name or effect.outcome
+            on = format_column_label(FACTS[effect.outcome])
             rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
     if rows:
         click.echo()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import secrets
@@ -138,12 +137,13 @@ _PIECE = re.compile(r"\s+|[^\s/]*/+|[^\s/]+")  # of texts, between which lines e
 
 
 def fit_table(table: AnswerTable) -> AnswerTable:
-    """The table without as many of its spare columns as the terminal has no room for."""
+    """The table without as many of its spare columns as the terminal has no room for; whole if it becomes blocks."""
+    fitting = table
     for heading in table.spare:
-        if can_fit_table(table):
+        if can_fit_table(fitting):
             break
-        table = table.drop(heading)
-    return table
+        fitting = fitting.drop(heading)
+    return fitting if can_fit_table(fitting) or _has_room(_measure_least(*_break_headers(fitting))) else table
 
 
 def print_table(table: AnswerTable) -> None:
@@ -159,32 +159,25 @@ def print_table(table: AnswerTable) -> None:
 
 
 def _print_fitting(table: AnswerTable) -> None:
-    right, columns, width = table.numbers, _escaped(table), get_terminal_width()
-    widths = _widths(columns)
-    if sum(widths) + 2 * (len(widths) - 1) <= width:
+    right, columns = table.numbers, _escaped(table)
+    if can_fit_table(table):
         padded = [
             _padded(cells, wide, place in right)
-            for place, (cells, wide) in enumerate(zip(columns, widths, strict=True))
+            for place, (cells, wide) in enumerate(zip(columns, _widths(columns), strict=True))
         ]
         lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
         echo("\n".join([style_text(lines[0], bold=True), *lines[1:]]))
         return
-    columns = [[_broken(one[0]) if place in right else one[0], *one[1:]] for place, one in enumerate(columns)]
-    widths = _widths(columns)
-    leasts = [
-        wide if place in right or not place else min(wide, max(_NARROWEST, _longest_piece(columns[place])))
-        for place, wide in enumerate(widths)
-    ]
-    if sum(leasts) + len(leasts) - 1 > width:  # only then are paths and addresses in the first column broken
-        leasts[0] = min(leasts[0], max(_NARROWEST, _longest_piece(columns[0])))
+    columns, right = _break_headers(table)
+    widths, leasts = _widths(columns), _measure_least(columns, right)
     headers, *rows = zip(*columns, strict=True)
-    if sum(leasts) + len(leasts) - 1 > width:
+    if not _has_room(leasts):
         for row in rows:
             echo(style_text(row[0], bold=True))
             for header, cell in zip(headers[1:], row[1:], strict=True):
                 echo("\n".join(format_entry(header.replace("\n", ""), cell)))
         return
-    while sum(widths) + len(widths) - 1 > width:  # the widest column that may still shrink does
+    while not _has_room(widths):  # the widest column that may still shrink does
         free = [place for place, least in enumerate(leasts) if widths[place] > least]
         widths[max(free, key=widths.__getitem__)] -= 1
     wrapped = [[_wrapped(cell, wide) for cell in cells] for cells, wide in zip(columns, widths, strict=True)]
@@ -192,14 +185,40 @@ def _print_fitting(table: AnswerTable) -> None:
     _print_wrapped(headers, rows, widths, right)
 
 
+def _break_headers(table: AnswerTable) -> tuple[list[list[str]], list[int]]:
+    """The columns of a table with those of numbers headed on several lines, and which these are."""
+    right = table.numbers
+    columns = [[_broken(one[0]) if place in right else one[0], *one[1:]] for place, one in enumerate(_escaped(table))]
+    return columns, right
+
+
+def _has_room(widths: Sequence[int]) -> bool:
+    return sum(widths) + len(widths) - 1 <= get_terminal_width()
+
+
+def _measure_least(columns: Sequence[Sequence[str]], right: Collection[int]) -> list[int]:
+    """How wide each column must be: numbers and the first one whole, others for their longest word."""
+    leasts = [
+        wide if place in right or not place else min(wide, max(_NARROWEST, _longest_piece(columns[place])))
+        for place, wide in enumerate(_widths(columns))
+    ]
+    if leasts and not _has_room(leasts):  # only then are paths and addresses in the first column broken
+        leasts[0] = min(leasts[0], max(_NARROWEST, _longest_piece(columns[0])))
+    return leasts
+
+
+def _pieces(text: str) -> list[str]:
+    return [text] if "\x1b" in text else _PIECE.findall(text)  # colours end where they began
+
+
 def _longest_piece(cells: Sequence[str]) -> int:
-    return max(count_cells(piece) for cell in cells for piece in _PIECE.findall(cell) or [""])
+    return max(count_cells(piece) for cell in cells for piece in _pieces(cell) or [""])
 
 
 def _wrapped(text: str, width: int) -> str:
     """A text on lines of that many characters, broken at spaces and behind slashes."""
     lines = [""]
-    for piece in _PIECE.findall(text):
+    for piece in _pieces(text):
         if count_cells(lines[-1] + piece) > width and lines[-1]:
             lines.append("")
         lines[-1] += piece if lines[-1] or not piece.isspace() else ""
@@ -222,21 +241,16 @@ def print_answer(*tables: AnswerTable, notes: Iterable[str] = (), more: Iterable
 def _print_wrapped(
     headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], right: Collection[int]
 ) -> None:
-    from rich.console import Console  # which takes longer, over all encoders, than the rest of a listing
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for position, (header, wide) in enumerate(zip(headers, widths, strict=True)):
-        side: Any = "right" if position in right else "left"
-        table.add_column(Text(header), justify=side, width=wide, overflow="fold", vertical="bottom")
-    for row in rows:
-        table.add_row(*map(Text.from_ansi, row))
-    file = io.StringIO()  # printed by click, which knows whether colours are wanted
-    Console(
-        file=file, width=get_terminal_width() + 1, force_terminal=True, color_system="standard", highlight=False
-    ).print(table)
-    _echo(file.getvalue(), nl=False)
+    """Prints cells of several lines: headers above their column's end, the others from the top of their row."""
+    for number, row in enumerate([headers, *rows]):
+        cells = [cell.split("\n") for cell in row]
+        height = max(map(len, cells))
+        blanks = [[""] * (height - len(lines)) for lines in cells]
+        whole = [[*lines, *more] if number else [*more, *lines] for lines, more in zip(cells, blanks, strict=True)]
+        padded = [_padded(lines, widths[place], place in right) for place, lines in enumerate(whole)]
+        for line in zip(*padded, strict=True):
+            text = " ".join(line).rstrip()
+            echo(text if number else style_text(text, bold=True))
 
 
 def can_fit_table(table: AnswerTable) -> bool:

@@ -178,9 +178,11 @@ def _list_errors(card: EncoderCard, summary: Summary | None) -> list[tuple[str, 
         ("error", f"{errors[first]:.1f} % {of}: {STUDY if summary.campaign.source == PUBLISHED_SOURCE else PROJECT}")
     ]
     if found := summary.decomposition:
-        parts = {"approximation": found.approximation, "usability": found.usability}
-        if any(isinstance(value, Missing) for value in parts.values()):
+        approximation, usability = found.approximation, found.usability
+        if isinstance(approximation, Missing) or isinstance(usability, Missing):
             parts = {"approximation and usability": found.approximation_plus_usability}
+        else:
+            parts = {"approximation": approximation, "usability": usability}
         parts |= {"probe": found.probe_generalization, "encoder": found.encoder_generalization}
         entries.append(("of which", ", ".join(f"{name} {format_points(value)}" for name, value in parts.items())))
     few = ", ".join(f"{errors[name]:.1f} % ({name})" for name in others)
