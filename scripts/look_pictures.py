@@ -27,8 +27,9 @@ from zoo.looking.neighbourhood import nearest_images
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "looks"
 ENCODERS = {  # by data set, with image size and block where these are not the card's
-    "photographs": [("sup_efficientnet_lite0", 896, 10), ("sup_efficientnet_lite0", 896, -1),
-                    ("sup_efficientnet_lite1", 896, 14), ("sup_efficientnet_lite1", 896, -1)],
+    "photographs": [("pocket_dino_vit_shapes", 224, None), ("sup_efficientnet_lite0", 896, 10),
+                    ("sup_efficientnet_lite0", 896, -1), ("sup_efficientnet_lite1", 896, 14),
+                    ("sup_efficientnet_lite1", 896, -1)],
     "shapes": [("pocket_simclr_rn_shapes", None, None), ("pocket_dino_vit_shapes", None, None),
                ("pocket_mae_vit_shapes", None, None), ("pocket_sup_vit_shapes", None, None),
                ("pocket_init_vit", None, None), ("sup_efficientnet_lite0", 448, None),
@@ -72,7 +73,8 @@ def look_of(name: str, title: str) -> dict[str, Any]:
     return {
         "dataset": name, "title": title, "n_images": len(images), "px": side, "columns": n_columns,
         "file": file, "labels": [images.classes[images.labels[row]] for row in used],
-        "shown": [place[row] for row in shown], "queries": [place[row] for row in queries], "encoders": encoders,
+        "shown": [place[row] for row in shown], "queries": [place[row] for row in queries],
+        "chance": round(100 * (N_A_CLASS[name] - 1) / (len(images) - 1), 1), "encoders": encoders,
     }  # fmt: skip
 
 

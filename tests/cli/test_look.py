@@ -67,6 +67,7 @@ def test_what_was_seen_is_said(looked: tuple[dict[str, Any], Path]) -> None:
     assert resnet["patch"] == [0, 3] and transformer["patch"] == [1, 7]  # the middle of 0,3 is between 0,6 and 1,7
     for view in (resnet, transformer):
         assert view["explained"] == sorted(view["explained"], reverse=True) and 0 < sum(view["explained"]) <= 1
+        assert view["agreement_by_chance"] == pytest.approx(100 * 4 * 10 * 9 / (40 * 39))  # four classes of ten
         assert 0 <= view["agreement"] <= 100 and 0 < view["layout_explained"] <= 1
         for query, near in view["neighbours"].items():
             distances = [one["distance"] for one in near]

@@ -50,6 +50,19 @@ def test_evaluate_shows_what_the_probe_gets_wrong(evaluated: tuple[Path, dict[st
     assert page.count("<img ") > 20 and 'class="small"' in page
 
 
+def test_the_page_of_several_numbers_of_labels_has_the_learning_curve(
+    evaluated: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    few = ("--settings", "full,5-shot,10-shot", *QUICK[2:], "--page", str(tmp_path / "page.html"))
+    (found,) = document("evaluate", ENCODER, IMAGES, *few)["evaluations"]
+    page = Reader(text_of(tmp_path / "page.html"))
+    told = next(one for one in page.labels if one.startswith("Error by number of labels"))
+    assert "Learning curve" in page.text
+    for one in found["errors"]:
+        assert f"{one['value']:.1f} % with {one['n_train']:,}" in told
+    assert "Learning curve" not in text_of(evaluated[0] / "page.html")  # of one number there is none
+
+
 def test_names_alone_and_a_page_for_each_encoder(evaluated: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     names = (ENCODER, "pocket_sup_rn_shapes_d24")
     found = document("evaluate", *names, IMAGES, *QUICK, "--page", str(tmp_path / "all.html"), "--no-images")

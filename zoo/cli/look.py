@@ -40,7 +40,7 @@ from .output import add_json_option, log_progress, print_json, print_notes, prin
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
-    from ..looking.visualization import View
+    from ..looking.visualization import Look
 
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = (  # arguments of look
@@ -185,11 +185,12 @@ def look_command(
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
     else:
-        _print_views(found.views, [f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes])
+        _print_views(found, [f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes])
 
 
-def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
+def _print_views(found: Look, notes: Sequence[str]) -> None:
     """A line for what each encoder sees."""
+    views = found.views
     patches = [view.patches for view in views]
     columns = [
         AnswerColumn("encoder", [view.encoder for view in views]),
@@ -199,9 +200,9 @@ def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
         AnswerColumn("neighbour %", [view.agreement for view in views], form="{:.1f}".format),
     ]
     print_table(AnswerTable(columns=columns))
-    how_to_read = (
-        "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
-    )
+    how_to_read = "colours: variance of the patches that three colours show"
+    if any(view.agreement is not None for view in views):
+        how_to_read += f"; neighbour: images whose nearest has their class, by chance {found.chance:.1f} %"
     print_notes(notes, [how_to_read])
 
 
