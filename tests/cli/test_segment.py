@@ -121,6 +121,11 @@ def test_what_the_last_layer_measures_becomes_rows(monkeypatch: pytest.MonkeyPat
     assert "other images than those recorded" in other and "--dataset NAME" in other
 
 
+def test_a_folder_with_a_probe_of_another_encoder_is_refused_before_any_work(found: dict[str, Any], out: Path) -> None:
+    refused = run("segment", *BOTH, IMAGES, "--save", str(out / "probe"), code=2).output
+    assert f"holds a probe of {ENCODER!r}" in refused and BOTH[1] in refused
+
+
 REFUSED = {
     ("--layers", "first"): "expected whole numbers by comma, and ranges",
     ("--layers", "7"): "expected the number of a block, from 0 to 2",

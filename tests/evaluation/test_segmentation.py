@@ -223,7 +223,7 @@ def test_the_mean_is_over_the_classes_of_the_test_masks_with_pixels_of_all_image
     assert found.values["miou"] == pytest.approx((100 * 4 / 12 + 100 * 2 / 5) / 2)
     assert "iou tree" not in found.values
     assert found.values["pixel_accuracy"] == pytest.approx(50)
-    assert found.image_errors.tolist() == [50, 50]
+    assert found.image_ious.tolist() == pytest.approx([40, 50])
 
 
 def test_differences_are_paired_by_image() -> None:

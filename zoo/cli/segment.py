@@ -146,7 +146,7 @@ def segment_command(
     --target depth the head predicts depth, in the unit of the maps. What the last layer measures at the card's size
     becomes rows of your results.
     """
-    from ..evaluation.segmentation_runs import choose_variant, measure_segmentation
+    from ..evaluation.segmentation_runs import measure_segmentation
     from ..features.work_items import FeaturisingOptions
     from ..progress import ProgressBar
 
@@ -158,7 +158,8 @@ def segment_command(
     if saved is not None:
         from ..evaluation.saved_probes import require_place
 
-        require_place(saved, ids[0])
+        for one in ids:
+            require_place(saved, one)
     data = _open_masks(images, task, options, record=record)
     variants = measure_segmentation(
         ids,
@@ -173,9 +174,28 @@ def segment_command(
         progress=lambda label: ProgressBar("images"),
         tell=log_progress,
     )
+    recorded = _record(variants, source) if record and task == "segmentation" else None
+    _show(variants, data, recorded, saved=saved, page=page, hides_images=hides_images, seed=seed, as_json=as_json)
+    if recorded and recorded.problem:
+        raise click.ClickException(recorded.problem)
+
+
+def _show(
+    variants: list[SegmentedVariant],
+    data: DenseData,
+    recorded: RecordingResult | None,
+    *,
+    saved: Path | None,
+    page: Path | None,
+    hides_images: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Keeps the probe, writes the page and prints the answer, as far as they were asked for."""
+    from ..evaluation.segmentation_runs import choose_variant
+
     chosen = choose_variant(variants)
     tables, notes = _build_tables(variants, chosen), _list_notes(variants, chosen, data)
-    recorded = _record(variants, source) if record and task == "segmentation" else None
     notes += recorded.notes if recorded else ()
     if saved is not None:
         notes.insert(0, f"the probe of {chosen.result.name} is kept in {_save(chosen, saved, seed)}")
@@ -183,19 +203,16 @@ def segment_command(
         from ..looking.masks_page import render_masks_page
         from ..looking.pages import write_page
 
-        text = render_masks_page(
-            chosen, tables, answer=_describe(variants, chosen), notes=notes, hides_images=hides_images
-        )
+        answer = _describe(variants, chosen)
+        text = render_masks_page(chosen, tables, answer=answer, notes=notes, hides_images=hides_images)
         notes.insert(0, f"Written: {write_page(text, page)}")
     if as_json:
         document = _build_document(variants, chosen, data, saved, page, notes)
         print_json(document | {"recorded": recorded.document if recorded else None})
-    else:
-        print_answer(*tables, notes=notes)
-        if saved is not None:
-            print_command("masks of new images", f"zoo predict {saved} IMAGES --out masks")
-    if recorded and recorded.problem:
-        raise click.ClickException(recorded.problem)
+        return
+    print_answer(*tables, notes=notes)
+    if saved is not None:
+        print_command("masks of new images", f"zoo predict {saved} IMAGES --out masks")
 
 
 def _record(variants: list[SegmentedVariant], source: str) -> RecordingResult | None:

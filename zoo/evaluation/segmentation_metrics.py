@@ -194,12 +194,6 @@ class SegmentationResult(DenseResult):
         ious = inside / np.maximum(predicted + actual - inside, 1)
         return np.asarray(100 * (ious * (actual > 0)).sum(axis=1) / np.maximum((actual > 0).sum(axis=1), 1))
 
-    @cached_property
-    def image_errors(self) -> Floats:
-        """Valid pixels of each image that are of another class than predicted, percent (n_images,)."""
-        inside, _, actual = self._split(self.sums)
-        return np.asarray(100 * (1 - inside.sum(axis=1) / np.maximum(actual.sum(axis=1), 1)))
-
     def _split(self, sums: Floats) -> tuple[Floats, Floats, Floats]:
         k = len(self.classes)
         return sums[:, :k], sums[:, k : 2 * k], sums[:, 2 * k : 3 * k]
