@@ -149,7 +149,7 @@ class MapProbe(BaseEstimator):  # type: ignore[misc]
 
         Classes are int64, depths float32. Images of other sizes each: :meth:`iterate_logits` and :meth:`enlarge`.
         """
-        return np.stack([self.enlarge(one, size or tuple(one.shape[:2])) for one in self.iterate_logits(x)])
+        return np.stack([self.enlarge(one, size or (one.shape[0], one.shape[1])) for one in self.iterate_logits(x)])
 
     def _read_out(self, logits: torch.Tensor) -> NDArray[Any]:
         raise NotImplementedError
@@ -265,7 +265,9 @@ class SegmentationProbe(MapProbe):
 
     def predict_proba(self, x: Any, size: tuple[int, int] | None = None) -> NDArray[np.float32]:
         """Probabilities of classes, float32 (n, height, width, n_classes); of few images at a time."""
-        enlarged = (interpolate_maps(one[None], size or tuple(one.shape[:2]))[0] for one in self.iterate_logits(x))
+        enlarged = (
+            interpolate_maps(one[None], size or (one.shape[0], one.shape[1]))[0] for one in self.iterate_logits(x)
+        )
         return np.stack([torch.softmax(one, dim=2).numpy() for one in enlarged])
 
     def _read_out(self, logits: torch.Tensor) -> NDArray[np.int64]:
