@@ -79,3 +79,10 @@ def test_the_shipped_numbers_say_what_the_docstring_expects() -> None:
     overall = one(findings, "all", "attentive minus linear")
     assert (overall.n, round(overall.value or 0, 1)) == (33, 1.6)
     assert claim(findings, "Linear probing understates").verdict == "agrees"
+
+
+def test_what_was_measured_here_is_pairs_of_both_probes_with_as_many_labels(study: ModuleType) -> None:
+    own = {(one.encoder, one.dataset): one for one in study.read_own_gains()}
+    mae = own["pocket_mae_vit_shapes", "shapes"]
+    assert mae.n_train == 5000 and mae.gain == pytest.approx(mae.linear - mae.attentive) and mae.gain > 20
+    assert mae.ends[0] < mae.attentive < mae.ends[1]
