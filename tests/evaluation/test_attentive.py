@@ -75,8 +75,9 @@ def test_the_gradient_is_that_of_autograd(class_token):
     value, gradient = objective.measure(vector)
     moved = vector.clone().requires_grad_()
     parts = objective.split(moved)
+    penalised = parts.queries, parts.values, parts.weights, parts.averages
     loss = torch.nn.functional.cross_entropy(predict_logits(objective, moved, objective.maps), objective.y)
-    loss = loss + 0.5 * objective.penalty * sum(part.square().sum() for part in parts.penalised)
+    loss = loss + 0.5 * objective.penalty * sum(one.square().sum() for one in penalised)
     loss.backward()
     assert value == pytest.approx(loss.item(), rel=1e-5)
     torch.testing.assert_close(gradient, moved.grad, rtol=1e-4, atol=1e-6)

@@ -21,6 +21,18 @@ Array: TypeAlias = np.ndarray[Any, Any]
 BLOCK_ROWS = 8192  # rows of features that are read or checked at a time
 
 
+_BLOCK_NUMBERS = 1 << 24  # of wider rows, such as maps, fewer are read at a time: 64 MB of float32
+
+
+def count_block_rows(width: int) -> int:
+    """Rows of ``width`` numbers that are read or checked at a time.
+
+    >>> count_block_rows(512), count_block_rows(62_720)
+    (8192, 267)
+    """
+    return max(1, min(BLOCK_ROWS, _BLOCK_NUMBERS // max(width, 1)))
+
+
 class FeatureArray(Protocol):
     """An array (n, dim) or what behaves like one: memory-mapped rows, :attr:`zoo.features.Features.x`."""
 
@@ -105,8 +117,9 @@ def convert_to_float32(rows: Any, name: str) -> Array:
 
 def find_non_finite_row(x: Any) -> int | None:
     """The first row that holds NaN or infinity, or None; reads a block of rows at a time."""
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        block = np.asarray(x[start : start + BLOCK_ROWS])
+    step = count_block_rows(x.shape[1])
+    for start in range(0, x.shape[0], step):
+        block = np.asarray(x[start : start + step])
         with np.errstate(over="ignore", invalid="ignore"):
             sums = block.sum(axis=1, dtype=np.float64)  # finite only if all are, and half the work of asking each
         if not np.isfinite(sums).all():
@@ -121,8 +134,9 @@ def find_extreme(x: Any) -> tuple[int, int] | None:
 
     It is larger than the median of the rows' largest sizes by more than 1 / eps.
     """
-    blocks = range(0, x.shape[0], BLOCK_ROWS)
-    sizes = np.concatenate([np.abs(x[start : start + BLOCK_ROWS]).max(axis=1) for start in blocks]).astype(np.float64)
+    step = count_block_rows(x.shape[1])
+    blocks = range(0, x.shape[0], step)
+    sizes = np.concatenate([np.abs(x[start : start + step]).max(axis=1) for start in blocks]).astype(np.float64)
     row = int(sizes.argmax())
     if not sizes[row] or sizes[row] * np.finfo(np.float32).eps <= np.median(sizes[sizes > 0]):
         return None

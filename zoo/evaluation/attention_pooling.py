@@ -21,7 +21,7 @@ several starting points err differently, and the mean of their logits is again (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,18 +127,14 @@ class StandardisedMaps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parts:
+class Parts:
     """Views of the parameters, or of their gradient, in one vector."""
 
     queries: Tensor  # (n_queries, n_components)
     values: Tensor  # (n_queries, n_components, value_dim)
     weights: Tensor  # (n_queries, value_dim, n_classes)
     averages: Tensor  # (n_components, n_classes), or twice as many with a class token
-    intercepts: Tensor  # (n_classes,)
-
-    @property
-    def penalised(self) -> tuple[Tensor, ...]:
-        return self.queries, self.values, self.weights, self.averages
+    intercepts: Tensor  # (n_classes,), the only ones without a penalty
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -153,11 +149,11 @@ class AttentionObjective:
     penalty: float
     evaluations: int = 0
 
-    def split(self, vector: Tensor) -> _Parts:
+    def split(self, vector: Tensor) -> Parts:
         """Views of a vector of all parameters."""
         sizes = [math.prod(shape) for shape in self._shapes]
         pieces = zip(vector.split(sizes), self._shapes, strict=True)
-        return _Parts(*(piece.view(shape) for piece, shape in pieces))
+        return Parts(*(piece.view(shape) for piece, shape in pieces))
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -181,27 +177,30 @@ class AttentionObjective:
         """Value and gradient at all rows, a block of rows at a time."""
         self.evaluations += 1
         gradient, total = torch.zeros_like(vector), 0.0
-        for rows in self.maps.blocks:
-            total += self._add(vector, rows, gradient, 1 / self.maps.n)
-        return total + self._penalise(vector, gradient), gradient
-
-    def measure_some(self, vector: Tensor, rows: Tensor) -> Tensor:
-        """The gradient at some rows, of the mean over them."""
-        gradient = torch.zeros_like(vector)
-        self._add(vector, rows, gradient, 1 / len(rows))
-        self._penalise(vector, gradient)
-        return gradient
-
-    def _penalise(self, vector: Tensor, gradient: Tensor) -> float:
-        squares = 0.0
-        for part, grown in zip(self.split(vector).penalised, self.split(gradient).penalised, strict=True):
-            squares += part.square().sum().item()
-            grown.add_(part, alpha=self.penalty)
-        return 0.5 * self.penalty * squares
-
-    def _add(self, vector: Tensor, rows: Any, gradient: Tensor, share: float) -> float:
-        """Adds the gradient of ``share`` times the summed cross-entropy of rows; returns that sum."""
         parts, grown = self.split(vector), self.split(gradient)
+        for rows in self.maps.blocks:
+            right, logs = self._add(parts, grown, rows, 1 / self.maps.n)
+            total -= float(logs.gather(1, right).double().sum())
+        free = self.n_classes  # intercepts, the last of the parameters, have no penalty
+        gradient[:-free].add_(vector[:-free], alpha=self.penalty)
+        return total / self.maps.n + 0.5 * self.penalty * float(vector[:-free].double().square().sum()), gradient
+
+    def make_step(self, vector: Tensor) -> Callable[[Tensor], Tensor]:
+        """From some rows to the gradient of the mean over them, at what ``vector`` holds then; one tensor for all."""
+        gradient = torch.zeros_like(vector)
+        parts, grown = self.split(vector), self.split(gradient)
+        penalised, grown_penalised = vector[: -self.n_classes], gradient[: -self.n_classes]
+
+        def step(rows: Tensor) -> Tensor:
+            gradient.zero_()
+            self._add(parts, grown, rows, 1 / len(rows))
+            grown_penalised.add_(penalised, alpha=self.penalty)
+            return gradient
+
+        return step
+
+    def _add(self, parts: Parts, grown: Parts, rows: Any, share: float) -> tuple[Tensor, Tensor]:
+        """Adds the gradient of ``share`` times the summed cross-entropy; returns right classes, log probabilities."""
         maps, averages = self.maps.get(rows)
         right = self.y[rows, None]
         attention, pooled, values = attend(parts, maps)
@@ -216,18 +215,18 @@ class AttentionObjective:
         # d a_p / d score: a_p (g_p - sum_p a_p g_p), where g_p = of_pooled . z_p and the sum is of_pooled . u
         scores = torch.bmm(of_pooled, maps.transpose(1, 2)).sub_((of_pooled * pooled).sum(dim=2, keepdim=True))
         scores.mul_(attention)
-        grown.queries.add_(scores.transpose(0, 1).flatten(1) @ maps.flatten(0, 1))
-        return -share * float(logs.gather(1, right).double().sum())
+        grown.queries.add_(torch.bmm(scores, maps).sum(dim=0))
+        return right, logs
 
 
-def attend(parts: Any, maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def attend(parts: Parts, maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Attention (n, n_queries, places), pooled patches (n, n_queries, dim), values (n_queries, n, value_dim)."""
     attention = torch.softmax(parts.queries @ maps.transpose(1, 2), dim=2)
     pooled = torch.bmm(attention, maps)
     return attention, pooled, torch.bmm(pooled.transpose(0, 1), parts.values)
 
 
-def compute_logits(parts: Any, values: Tensor, averages: Tensor) -> Tensor:
+def compute_logits(parts: Parts, values: Tensor, averages: Tensor) -> Tensor:
     """Equation (1), (n, n_classes)."""
     return parts.intercepts + averages @ parts.averages + torch.bmm(values, parts.weights).sum(dim=0)
 
@@ -247,6 +246,7 @@ def run_one_cycle(
 ) -> Tensor:
     """Adam for some passes over the rows; its rate rises linearly and falls by a cosine to 0 (Smith & Topin 2018)."""
     vector = objective.start(seed)
+    measure = objective.make_step(vector)
     mean, square = torch.zeros_like(vector), torch.zeros_like(vector)
     draws, n = torch.Generator().manual_seed(seed), objective.maps.n
     n_steps = epochs * math.ceil(n / batch_size)
@@ -255,7 +255,7 @@ def run_one_cycle(
         done = step / n_steps
         falling = 0.5 * (1 + math.cos(math.pi * (done - _WARMUP) / (1 - _WARMUP)))
         rate = learning_rate * (done / _WARMUP if done < _WARMUP else falling)
-        gradient = objective.measure_some(vector, some.to(vector.device))
+        gradient = measure(some.to(vector.device))
         # Kingma & Ba 2015, Algorithm 1; torch's takes two seconds to import, as long as all of these steps
         mean.lerp_(gradient, 1 - _ADAM[0])
         square.lerp_(gradient.square(), 1 - _ADAM[1])

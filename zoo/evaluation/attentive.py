@@ -50,8 +50,8 @@ _LINEAR = {  # the average's probe, as zoo-logistic-3 has it
     "preparations": ("as they are", "standardised", "whitened 1", "whitened 0.1", "whitened 0.001"),
 }
 
-_QUICK_LINEAR = {"Cs": 12, "preparations": ("standardised",)}
-_QUICK_EPOCHS = 8
+_QUICK_LINEAR = {"Cs": 8, "tol": 1e-3, "preparations": ("standardised",)}
+_QUICK_EPOCHS = 6
 _FITTED = ("queries", "values", "coef", "intercept", "classes")
 
 
@@ -109,7 +109,7 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tol : float
         L-BFGS ends when five steps lower the objective by less than this part of it.
     quick : bool
-        One start, eight epochs and no L-BFGS, two penalties and one preparation of the averages: within a few points
+        One start, six epochs and no L-BFGS, two penalties and one preparation of the averages: within a few points
         in a small part of the time. Nothing has converged then.
     channels : int, optional
         Of flattened maps; maps of three axes say it themselves.

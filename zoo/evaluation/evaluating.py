@@ -31,7 +31,7 @@ from ..files import format_path_part
 from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
-from .arrays import BLOCK_ROWS
+from .arrays import count_block_rows
 from .attention_pooling import pool_maps
 from .bootstrap import (
     N_DRAWS,
@@ -575,7 +575,7 @@ class RowTemplate:
 def hash_features(features: Features) -> str:
     """Hash of the numbers and labels, row by row; the same in any shards, or in memory."""
     digest = blake2b(digest_size=16)
-    for x, y in features.batches(BLOCK_ROWS):
+    for x, y in features.batches(count_block_rows(features.dim)):
         digest.update(np.ascontiguousarray(x, dtype="<f4").tobytes())
         digest.update(np.ascontiguousarray(y, dtype="<i8").tobytes())
     return digest.hexdigest()
