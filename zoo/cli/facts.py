@@ -132,15 +132,25 @@ def build_expected_record(one: ExpectedError) -> dict[str, Any]:
     return {**numbers, "rests_on": one.basis, "how": one.how, "source": one.source}
 
 
-def format_expected(one: ExpectedError, n_labels: int = SETTINGS[0].n_labels) -> str:
-    """An expected error as a table shows it, told apart from a measured one by its interval.
+def format_expected(
+    cells: Sequence[str],
+    ids: Sequence[str],
+    expected: Mapping[str, ExpectedError],
+    n_labels: int = SETTINGS[0].n_labels,
+) -> list[str]:
+    """The cells of a column of errors, with expected ones where there are any, told apart by their intervals.
 
-    It is marked where the study measured no error as low with so many labels.
+    One is marked where the study measured no error as low with so many labels.
     """
     from ..choosing.expectations import find_best_measured
 
-    mark = BEYOND_MARK if one.error < find_best_measured(n_labels)[0] else ""
-    return f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))}){mark}"
+    lowest = find_best_measured(n_labels)[0] if expected else 0.0
+    shown = {
+        name: f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))})"
+        + BEYOND_MARK * (one.error < lowest)
+        for name, one in expected.items()
+    }
+    return [shown.get(name, cell) for name, cell in zip(ids, cells, strict=True)]
 
 
 def list_expected_notes(cells: Iterable[str]) -> list[str]:

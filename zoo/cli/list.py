@@ -219,8 +219,7 @@ def _print_subjects(
     columns = {name: format_cells(fact, listed, protocols) for name, fact in wanted.items()}
     numbers = {name for name, fact in wanted.items() if "number" in fact.kind and not fact.is_of_others}
     if expected:
-        errors = zip(listed, columns[_ERROR], strict=True)
-        columns[_ERROR] = [format_expected(expected[one.id]) if one.id in expected else cell for one, cell in errors]
+        columns[_ERROR] = format_expected(columns[_ERROR], [one.id for one in listed], expected)
         numbers.remove(_ERROR)  # which intervals follow
     table = make_column_table(columns, numbers=numbers, spare=_SPARE if are_default else ())
     print_table(table)
@@ -453,8 +452,7 @@ def _print_compared(
     cells = {fact: [format_cell(fact, one, protocols) for one in compared] for fact in (*risks, *differing)}
     for setting in SETTINGS if expected else ():
         of, fact = expected[setting.column], FACTS[setting.column]
-        row = zip(ids, cells[fact], strict=True)
-        cells[fact] = [format_expected(of[one], setting.n_labels) if one in of else cell for one, cell in row]
+        cells[fact] = format_expected(cells[fact], ids, of, setting.n_labels)
     mark = WRONG if any(subject.is_wrong for subject in compared) else ""
     rows = []
     for fact in risks:
