@@ -115,7 +115,7 @@ def _write_names(axes: Axes, marks: Sequence[tuple[float, float, float]], names:
     for place, name in names.items():
         x, low, high = marks[place]
         text = axes.annotate(name, (x, high), (0, 0), textcoords="offset points", size=6.5, color=INK)
-        tried = []
+        tried: list[tuple[Any, ...]] = []
         for at, (dx, dy), across, up in (
             (high, (0, 4), "center", "bottom"), (low, (0, -4), "center", "top"), (high, (0, 4), "left", "bottom"),
             (high, (0, 4), "right", "bottom"), (low, (0, -4), "left", "top"), (low, (0, -4), "right", "top"),
