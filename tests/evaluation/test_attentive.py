@@ -11,8 +11,8 @@ from zoo.evaluation.attention_pooling import (
     AttentionObjective,
     StandardisedMaps,
     fit_map_scale,
-    minimise,
     predict_logits,
+    run_lbfgs,
     run_one_cycle,
 )
 
@@ -94,7 +94,7 @@ def test_maps_that_are_not_held_in_memory_give_the_same_objective():
 def test_the_second_training_ends_within_its_tolerance():
     objective = make_objective(*make_one_patch(200, seed=0))
     start = run_one_cycle(objective, seed=0, epochs=2, batch_size=32, learning_rate=0.03)
-    rough, fine = (minimise(objective, start, tol=tol) for tol in (0.5, 1e-3))
+    rough, fine = (run_lbfgs(objective, start, tol=tol) for tol in (0.5, 1e-3))
     assert fine.converged
     assert fine.value < rough.value < objective.measure(start)[0]
     assert fine.gradient_norm < rough.gradient_norm

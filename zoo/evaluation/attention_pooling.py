@@ -152,7 +152,7 @@ class AttentionObjective:
     def split(self, vector: Tensor) -> Parts:
         """Views of a vector of all parameters."""
         sizes = [math.prod(shape) for shape in self._shapes]
-        pieces = zip(vector.split(sizes), self._shapes, strict=True)
+        pieces = zip(torch.split(vector, sizes), self._shapes, strict=True)
         return Parts(*(piece.view(shape) for piece, shape in pieces))
 
     @property
@@ -203,7 +203,7 @@ class AttentionObjective:
         """Adds the gradient of ``share`` times the summed cross-entropy; returns right classes, log probabilities."""
         maps, averages = self.maps.get(rows)
         right = self.y[rows, None]
-        attention, pooled, values = attend(parts, maps)
+        attention, pooled, values = compute_attention(parts, maps)
         logs = torch.log_softmax(compute_logits(parts, values, averages), dim=1)
         residuals = logs.exp().scatter_add_(1, right, torch.full_like(right, -1, dtype=logs.dtype)).mul_(share)
         grown.intercepts.add_(residuals.sum(dim=0))
@@ -219,7 +219,7 @@ class AttentionObjective:
         return right, logs
 
 
-def attend(parts: Parts, maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def compute_attention(parts: Parts, maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Attention (n, n_queries, places), pooled patches (n, n_queries, dim), values (n_queries, n, value_dim)."""
     attention = torch.softmax(parts.queries @ maps.transpose(1, 2), dim=2)
     pooled = torch.bmm(attention, maps)
@@ -237,7 +237,7 @@ def predict_logits(objective: AttentionObjective, vector: Tensor, maps: Standard
     found = []
     for rows in maps.blocks:
         block, averages = maps.get(rows)
-        found.append(compute_logits(parts, attend(parts, block)[2], averages).double())
+        found.append(compute_logits(parts, compute_attention(parts, block)[2], averages).double())
     return torch.cat(found)
 
 
@@ -250,7 +250,11 @@ def run_one_cycle(
     mean, square = torch.zeros_like(vector), torch.zeros_like(vector)
     draws, n = torch.Generator().manual_seed(seed), objective.maps.n
     n_steps = epochs * math.ceil(n / batch_size)
-    rows = (some.sort().values for _ in range(epochs) for some in torch.randperm(n, generator=draws).split(batch_size))
+    rows = (
+        some.sort().values
+        for _ in range(epochs)
+        for some in torch.split(torch.randperm(n, generator=draws), batch_size)
+    )
     for step, some in enumerate(rows, start=1):
         done = step / n_steps
         falling = 0.5 * (1 + math.cos(math.pi * (done - _WARMUP) / (1 - _WARMUP)))
@@ -275,7 +279,7 @@ class MinimisedObjective:
     converged: bool  # the last five steps lowered the value by less than the tolerance
 
 
-def minimise(objective: AttentionObjective, vector: Tensor, *, tol: float) -> MinimisedObjective:
+def run_lbfgs(objective: AttentionObjective, vector: Tensor, *, tol: float) -> MinimisedObjective:
     """L-BFGS on all rows, until five steps lower the objective by less than ``tol`` of it."""
     history: list[float] = []
     last: list[Tensor] = []
@@ -307,7 +311,7 @@ def minimise(objective: AttentionObjective, vector: Tensor, *, tol: float) -> Mi
     )
 
 
-def pool_patches(maps: Tensor, queries: Tensor, values: Tensor, *, class_token: bool) -> Tensor:
+def compute_pooled_patches(maps: Tensor, queries: Tensor, values: Tensor, *, class_token: bool) -> Tensor:
     """What the classifier of (1) reads of maps (n, places, channels) as they were given.
 
     The average of the patches (n, channels), the class token where the first place is one, and what queries
@@ -321,12 +325,12 @@ def pool_patches(maps: Tensor, queries: Tensor, values: Tensor, *, class_token: 
     return torch.cat(read, dim=1)
 
 
-def pool_maps(x: Any, queries: Array, values: Array, *, class_token: bool) -> Array:
+def compute_pooled_maps(x: Any, queries: Array, values: Array, *, class_token: bool) -> Array:
     """The same of flattened maps (n, places * channels), in their precision, a block of rows at a time."""
     channels, found = queries.shape[1], []
     for rows in split_rows(x.shape[0], x.shape[1]):
         block = torch.from_numpy(check_finite_rows(x[rows], "x", first=rows.start))
         maps = block.view(len(block), -1, channels)
         read = [torch.from_numpy(np.asarray(one)).to(maps) for one in (queries, values)]
-        found.append(pool_patches(maps, *read, class_token=class_token).double().numpy())
+        found.append(compute_pooled_patches(maps, *read, class_token=class_token).double().numpy())
     return np.concatenate(found)

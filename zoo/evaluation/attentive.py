@@ -29,10 +29,10 @@ from .attention_pooling import (
     MapScale,
     MinimisedObjective,
     StandardisedMaps,
+    compute_pooled_maps,
     fit_map_scale,
-    minimise,
-    pool_maps,
     predict_logits,
+    run_lbfgs,
     run_one_cycle,
 )
 from .logistic import LogisticProbe, select_held_out_mask
@@ -52,6 +52,7 @@ _LINEAR = {  # the average's probe, as zoo-logistic-3 has it
 
 _QUICK_LINEAR = {"Cs": 8, "tol": 1e-3, "preparations": ("standardised",)}
 _QUICK_EPOCHS = 6
+_PATIENCE = 2  # penalties no better than the best, after which the walk ends: one start on few rows is noisy
 _FITTED = ("queries", "values", "coef", "intercept", "classes")
 
 
@@ -65,11 +66,6 @@ class _AttentionFit:
     objective: AttentionObjective
     error: float = math.nan  # percent
     log_loss: float = math.nan
-
-    @property
-    def key(self) -> tuple[float, float, float]:
-        """The lower the better; of equal fits the stronger penalty."""
-        return self.error, self.log_loss, -self.penalty
 
     @property
     def _judged(self) -> dict[str, float | None]:
@@ -91,7 +87,8 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier of patches that learned queries have pooled, or of their average where that is no worse.
 
     The model and its objective are those of :mod:`zoo.evaluation.attention_pooling`. Penalties are tried from the
-    strongest on, until the error on the tuning rows no longer falls, each from one starting point. The best one is then
+    strongest on, until two have not lowered the error on the tuning rows, each from one starting point; of those
+    within one standard error of the least, that of the least log loss is taken. The best one is then
     fitted from ``n_starts``, whose logits are averaged.
 
     Parameters
@@ -149,7 +146,7 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_queries: int = 16,
         value_dim: int = 8,
         n_components: int = 128,
-        n_starts: int = 2,
+        n_starts: int = 4,
         penalties: Sequence[float] = (1e-2, 3e-3, 1e-3, 3e-4),
         epochs: int = 20,
         batch_size: int = 64,
@@ -236,7 +233,7 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._tell(penalty=chosen["penalty"], chosen=chosen)
 
     def _walk(self, maps: StandardisedMaps, y: Array, held_out: StandardisedMaps, y_val: Array) -> list[_AttentionFit]:
-        """One start per penalty from the strongest on, until the error no longer falls; then the best from all starts.
+        """One start per penalty from the strongest on, until two are no better; then the best from all starts.
 
         The last fit is the one to take.
         """
@@ -244,9 +241,9 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tried: list[_AttentionFit] = []
         for penalty in _select_middle(descending) if self.quick else descending:
             tried.append(self._judge(self._fit_penalty(maps, y, penalty, n_starts=1), held_out, y_val))
-            if tried[-1].key > min(fit.key for fit in tried):
+            if len(tried) - _PATIENCE > min(range(len(tried)), key=lambda place: tried[place].error):
                 break
-        best = min(tried, key=lambda fit: fit.key)
+        best = _select_fit(tried, len(y_val))
         if self._n_starts > 1:
             tried.append(self._judge(self._fit_penalty(maps, y, best.penalty, known=best.starts), held_out, y_val))
         return [*(fit for fit in tried if fit is not best), best] if self._n_starts == 1 else tried
@@ -279,14 +276,14 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _AttentionFit(penalty, maps.scale, starts, objective)
 
     def _train(self, objective: AttentionObjective, seed: int) -> MinimisedObjective:
-        how = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        how: dict[str, Any] = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
         if self.quick:
             vector = run_one_cycle(objective, seed=seed, epochs=min(_QUICK_EPOCHS, self.epochs), **how)
             value, gradient = objective.measure(vector)
             return MinimisedObjective(
                 vector=vector, value=value, gradient_norm=float(gradient.norm()), n_steps=0, converged=False
             )
-        return minimise(objective, run_one_cycle(objective, seed=seed, epochs=self.epochs, **how), tol=self.tol)
+        return run_lbfgs(objective, run_one_cycle(objective, seed=seed, epochs=self.epochs, **how), tol=self.tol)
 
     def _judge(self, fit: _AttentionFit, maps: StandardisedMaps, y: Array) -> _AttentionFit:
         logits = torch.stack([predict_logits(fit.objective, one.vector, maps) for one in fit.starts]).mean(dim=0).cpu()
@@ -303,7 +300,9 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = [fit.objective.split(start.vector.double().cpu()) for start in fit.starts]
         self.queries_ = np.concatenate([part.queries.numpy() @ axes.T for part in parts])
         self.values_ = np.concatenate([axes @ part.values.numpy() for part in parts])
-        of_averages = sum(part.averages.numpy().T for part in parts) / n  # (n_classes, n_components or twice as many)
+        of_averages = (
+            np.sum([part.averages.numpy().T for part in parts], axis=0) / n
+        )  # (n_classes, n_components or twice as many)
         blocks = np.split(of_averages, of_averages.shape[1] // axes.shape[1], axis=1)
         of_averages = np.concatenate([block @ axes.T for block in blocks], axis=1)
         of_values = np.concatenate([part.weights.flatten(0, 1).numpy().T for part in parts], axis=1) / n
@@ -334,7 +333,7 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What the linear classifier reads, (n, dim): the average, the class token where there is one, the values."""
         check_is_fitted(self)
         rows = check_width(self._flatten(x), self.n_features_in_, "X", type(self).__name__)
-        return pool_maps(rows, self.queries_, self.values_, class_token=self.class_token)
+        return compute_pooled_maps(rows, self.queries_, self.values_, class_token=self.class_token)
 
     def decision_function(self, x: Any) -> Array:
         """Logits, float64 (n, n_classes); of two classes the difference of the second and the first, (n,)."""
@@ -391,7 +390,7 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _average(self, x: Any) -> Array:
         no_query = np.empty((0, self.channels_)), np.empty((0, self.channels_, self.value_dim))
-        return pool_maps(x, *no_query, class_token=self.class_token)
+        return compute_pooled_maps(x, *no_query, class_token=self.class_token)
 
     def _scale(self, x: Any) -> MapScale:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -415,6 +414,16 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for value in values:
                 if isinstance(value, bool) or not (math.isfinite(value) and value > 0):
                     raise QueryError(f"{name} has {value!r}, expected a finite number above 0.")
+
+
+def _select_fit(tried: Sequence[_AttentionFit], n: int) -> _AttentionFit:
+    """The least log loss of the fits whose error on ``n`` rows is within one standard error of the least.
+
+    Errors of few rows are noisy, and the log loss alone prefers penalties that are too strong where classes are hard.
+    """
+    least = min(fit.error for fit in tried)
+    within = least + math.sqrt(least * (100 - least) / n)
+    return min((fit for fit in tried if fit.error <= within), key=lambda fit: (fit.log_loss, -fit.penalty))
 
 
 def _select_middle(penalties: Sequence[float]) -> Sequence[float]:

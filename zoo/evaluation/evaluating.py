@@ -32,7 +32,7 @@ from ..optional import require_extra
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import count_block_rows
-from .attention_pooling import pool_maps
+from .attention_pooling import compute_pooled_maps
 from .bootstrap import (
     N_DRAWS,
     Drawn,
@@ -179,7 +179,7 @@ def average_maps(maps: Features) -> Features:
     """The mean of the patches of each image, (n, channels), and behind it the class token of maps that have one."""
     grid = parse_map_grid(maps.origin.representation)
     none = np.empty((0, grid.channels)), np.empty((0, grid.channels, 1))
-    x = pool_maps(maps.x, *none, class_token=grid.has_class_token).astype(np.float32)
+    x = compute_pooled_maps(maps.x, *none, class_token=grid.has_class_token).astype(np.float32)
     origin = replace(maps.origin, representation=f"average of {maps.origin.representation}")
     return replace(maps, x=x, origin=origin, folder=None, where="")
 
@@ -188,13 +188,14 @@ def _compare_pooled(
     train: Features, test: Features, request: Request, results: Sequence[SettingResult], *, cache: Path | None
 ) -> Iterator[PooledComparison]:
     """The linear probe of averaged maps in each setting, and how much less the attentive one errs."""
-    averages, protocol = [average_maps(part) for part in (train, test)], PROTOCOLS[_LINEAR["logistic"]]
+    averages = average_maps(train), average_maps(test)
+    protocol = PROTOCOLS[_LINEAR["logistic"]]
     make = build_probe_maker(protocol, device=request.device, seed=request.seed)
     runs = None if cache is None else ProbeCache(cache, protocol=protocol.name)
     for result in results:
         how: dict[str, Any] = {"seed": request.seed, "n_bootstrap": request.n_bootstrap}
         n_seeds = len(result.runs)
-        linear = measure_seeds(*averages, result.setting, probe=make, n_seeds=n_seeds, cache=runs, **how)
+        linear = measure_seeds(averages[0], averages[1], result.setting, probe=make, n_seeds=n_seeds, cache=runs, **how)
         outcomes = [(None, run.correct) for run in (*linear.runs, *result.runs)]
         drawn = resample_errors(
             build_outcome_table(len(test.y), outcomes),

@@ -96,7 +96,7 @@ _ATTENTIVE = {
     "n_queries": 16,
     "value_dim": 8,
     "n_components": 128,
-    "n_starts": 2,
+    "n_starts": 4,
     "penalties": (1e-2, 3e-3, 1e-3, 3e-4),
     "epochs": 20,
     "batch_size": 64,

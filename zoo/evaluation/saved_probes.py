@@ -4,8 +4,8 @@
 (n_classes,) and ``centre`` (dim,). The logits of features x are ``(x - centre) @ coefficients.T + intercepts``;
 probabilities are their softmax, of tags their sigmoid. An attentive probe of maps has ``queries`` (m, channels) and
 ``values`` (m, channels, value_dim) too, and "pooling" among the facts; x is then what these read of a map
-(:func:`zoo.evaluation.attention_pooling.pool_patches`). Files are checked by their SHA-256, the encoder by the hashes
-of its weights and preprocessing.
+(:func:`zoo.evaluation.attention_pooling.compute_pooled_patches`). Files are checked by their SHA-256, the encoder by the
+hashes of its weights and preprocessing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..version import __version__
 from .arrays import BLOCK_ROWS, check_finite_rows, check_rows, check_width
-from .attention_pooling import pool_maps, pool_patches
+from .attention_pooling import compute_pooled_maps, compute_pooled_patches
 from .drawing import Figure, save, use_style
 
 with require_extra("evaluate", needed_for="A saved probe"):
@@ -187,7 +187,7 @@ class SavedProbe:
         rows = check_width(check_rows(features, "x"), self.dim, "x", "the probe")
         if self.pooling is not None:
             own = self.pooling
-            rows = pool_maps(rows, own.queries, own.values, class_token=own.class_token)
+            rows = compute_pooled_maps(rows, own.queries, own.values, class_token=own.class_token)
         found: Floats = np.empty((rows.shape[0], len(self.classes)))
         for start in range(0, len(found), BLOCK_ROWS):
             x = check_finite_rows(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
@@ -372,7 +372,8 @@ class EncoderWithProbe(torch.nn.Module):
         super().__init__()
         self.encoder = encoder
         self.kind = probe.kind
-        self.pooling, self.shape = probe.pooling, ()
+        self.pooling = probe.pooling
+        self.shape: tuple[int, ...] = ()
         for name in _TENSORS:
             self.register_buffer(name, torch.from_numpy(getattr(probe, name)).float())
         if probe.pooling is not None:
@@ -385,7 +386,7 @@ class EncoderWithProbe(torch.nn.Module):
         features = self.encoder(images).float()
         if self.pooling is not None:
             maps = features.unflatten(1, self.shape)
-            features = pool_patches(maps, self.queries, self.values, class_token=self.pooling.class_token)
+            features = compute_pooled_patches(maps, self.queries, self.values, class_token=self.pooling.class_token)
         logits = torch.nn.functional.linear(features - self.centre, self.coefficients, self.intercepts)
         if self.kind == "numbers":
             return logits
@@ -451,7 +452,7 @@ def make_probe(
         centre = compute_mean(train)
     else:
         parse_map_layer(train.origin.representation)
-        read = pool_maps(train.x, pooling.queries, pooling.values, class_token=pooling.class_token)
+        read = compute_pooled_maps(train.x, pooling.queries, pooling.values, class_token=pooling.class_token)
         centre = read.mean(axis=0)
     return SavedProbe(
         encoder=train.origin.encoder,
