@@ -4,8 +4,8 @@
 (n_classes,) and ``centre`` (dim,). The logits of features x are ``(x - centre) @ coefficients.T + intercepts``;
 probabilities are their softmax, of tags their sigmoid. An attentive probe of maps has ``queries`` (m, channels) and
 ``values`` (m, channels, value_dim) too, and "pooling" among the facts; x is then what these read of a map
-(:func:`zoo.evaluation.attention_pooling.compute_pooled_patches`). Files are checked by their SHA-256, the encoder by the
-hashes of its weights and preprocessing.
+(:func:`zoo.evaluation.attention_pooling.compute_pooled_patches`). Files are checked by their SHA-256, the encoder by
+the hashes of its weights and preprocessing.
 """
 
 from __future__ import annotations
