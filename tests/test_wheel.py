@@ -89,7 +89,8 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
     assert {"zoo/py.typed", "zoo/studies/report.html.jinja", "zoo/choosing/page.html.jinja"} <= set(names)
     texts = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
     docs = {name.removeprefix("zoo/_content/docs/") for name in names if "/docs/" in name}
-    pictures = {"probes.svg", *(f"pictures/{name}.png" for name in ("flow", "looking", "parts", "protocols"))}
+    shown = ("flow", "looking", "maps", "parts", "pooling", "protocols", "segmenting")
+    pictures = {"probes.svg", *(f"pictures/{name}.png" for name in shown)}
     assert docs == {*texts, *pictures, "quickstart.ipynb"}
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 

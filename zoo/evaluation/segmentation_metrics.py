@@ -306,7 +306,7 @@ def build_result_table(results: Sequence[DenseResult], *, title: str = "") -> An
     metrics = [name for name in results[0].values if not name.startswith("iou ")]
     sign = 1 if metrics[0] in _LOWER_IS_BETTER else -1
     ordered = sorted(results, key=lambda one: sign * one.values[metrics[0]])
-    columns = [AnswerColumn("", [one.name for one in ordered], key="name")]
+    columns = [AnswerColumn("maps", [one.name for one in ordered], key="name")]
     for name in metrics:
         is_percent = name in PERCENT or name == "within_ratio"
         heading = (PERCENT | DEPTH_NAMES)[name]

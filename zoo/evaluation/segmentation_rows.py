@@ -18,7 +18,7 @@ from .segmentation_runs import SegmentedVariant
 with require_extra("evaluate", needed_for="Measuring masks"):
     import numpy as np
 
-METRICS = {"miou": "mean_iou", "pixel_accuracy": "pixel_accuracy"}
+METRICS = {"miou": "mask_mean_iou", "pixel_accuracy": "pixel_accuracy"}
 """Of a result, and in the rows of ``results/``."""
 
 

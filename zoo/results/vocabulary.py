@@ -438,7 +438,7 @@ METRICS = {
             any_images=True,
         ),
         Metric(
-            "mean_iou", "percent", False, ("train -> val",),
+            "mask_mean_iou", "percent", False, ("train -> val",),
             "mean over classes of the intersection over union of masks, by a linear head on frozen maps",
         ),
         Metric(
