@@ -66,7 +66,7 @@ def test_the_table_is_the_ranking_of_the_command(page: _Page) -> None:
     assert "Without a rank, gated: uni_vitL16" in page.text
     assert f"zoo recommend --labels {START}" in page.text
     assert f"zoo choose IMAGES --encoders {rows[0][1]}," in page.text
-    assert "Left out: 1 (weights gone, see --include-gone)" in page.text
+    assert "Left out: 1 (weights gone)" in page.text
 
 
 def test_the_script_gets_all_candidates_kinds_of_images_and_stops(page: _Page) -> None:

@@ -110,7 +110,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         n_ranked=len(ranked),
         n_ties=sum(is_tied(one.number, ranked[0].number) for one in ranked),
         beside=_beside_words([one for one in found.beside if one.card.id in contents.entries]),
-        left_out=[(n, reason) for reason, names in found.left_out.items()
+        left_out=[(n, _drop_option(reason)) for reason, names in found.left_out.items()
                   if (n := sum(name in contents.entries for name in names))],
         figure=figure,
         front=front,
@@ -272,7 +272,8 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         "beside": _N_BESIDE,
         "racers": N_RACERS,
         "tooMany": TOO_MANY,
-        "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE}.items()} | {"untold": UNTOLD},
+        "reasons": {name: _drop_option(one.reason) for name, one in {**words, "gone": NOT_GONE}.items()}
+        | {"untold": UNTOLD},
     }  # fmt: skip
 
 
@@ -355,6 +356,11 @@ def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
         "how": f"{device.precision}, {device.how}",
         "speed": [of and [float(f"{number:.4g}") for number in of if number is not None] for of in numbers],
     }
+
+
+def _drop_option(reason: str) -> str:
+    """A reason without the option of the command, for which the page has a box."""
+    return reason.partition(", see --")[0]
 
 
 def _row(place: int, one: RankedEncoder[ExpectedError], first: ExpectedError, contents: Contents) -> dict[str, Any]:
