@@ -96,6 +96,9 @@ class Masks:
     def __init__(self, masks: Any) -> None:
         self.masks = masks
 
+    def __len__(self) -> int:
+        return len(self.masks)
+
     def __getitem__(self, i: int) -> tuple[Any, Any]:
         return self.masks[i], np.ones(self.masks[i].shape, bool)
 

@@ -181,6 +181,7 @@ def test_groups_are_on_one_side_of_the_choice() -> None:
         ({"x": np.zeros((4, 7), np.float32)}, "expected \\(4, 120\\)"),
         ({"masks": [(np.full((4, 5), 9), np.ones((4, 5), bool))] * 4}, "holds the class 9"),
         ({"masks": [(np.zeros((4, 5), int), np.zeros((4, 5), bool))] * 4}, "No pixel"),
+        ({"masks": [(np.zeros((4, 5), int), np.ones((4, 5), bool))] * 5}, "maps of 4 images and 5 masks"),
         ({"x": np.full((4, 120), np.nan, np.float32)}, "NaN"),
         ({"x": np.ones((4, 120), np.float32)}, "alike"),
     ],

@@ -136,6 +136,9 @@ class _Picked:
     def __init__(self, masks: Any, rows: Any) -> None:
         self.masks, self.rows = masks, rows
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     def __getitem__(self, i: int) -> Any:
         return self.masks[int(self.rows[i])]
 

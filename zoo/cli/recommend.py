@@ -471,7 +471,7 @@ def _by_reported(
     elif ranked:
         title = f"{board.title}, higher is better; not measured by the study."
         click.echo(click.style(wrap_text(title), bold=True) + "\n")
-        error = "error here" if n_labels is None else f"error, {n_labels:,}"
+        error = "error (study)" if n_labels is None else f"error, {n_labels:,}"
         few = ranked[:top]
         digits = [one.number.printed if len(one.number.printed) <= 6 else f"{one.number.value:.1f}" for one in few]
         marked = zip(digits, few, strict=True)

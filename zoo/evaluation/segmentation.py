@@ -237,6 +237,7 @@ class SegmentationProbe(MapProbe):
             If there are fewer than two images or groups, no valid pixel, an unknown class, or a feature is not finite.
         """
         maps = LayeredMaps(x, self.grid, memory_bytes=self.memory_bytes)
+        require_as_many(maps.n, masks)
         images = np.arange(maps.n)
         size = (self.cells * maps.size[0], self.cells * maps.size[1])
         cells = count_cell_classes(masks, images.tolist(), size, self.n_classes)
@@ -325,6 +326,7 @@ class DepthProbe(MapProbe):
         The rest, and errors, as :meth:`SegmentationProbe.fit`.
         """
         maps = LayeredMaps(x, self.grid, memory_bytes=self.memory_bytes)
+        require_as_many(maps.n, depths)
         images = np.arange(maps.n)
         targets = average_cells(depths, images.tolist(), maps.size)
         basis = compute_place_basis(maps, images)
@@ -403,6 +405,7 @@ def evaluate_segmentation(
     if fitted is None:
         fitted = SegmentationProbe(grid, n_classes=len(classes), balanced=balanced, seed=seed)
         fitted.fit([one.x for one in train], train_masks, groups=train[0].together)
+    require_as_many(len(test[0]), test_masks)
     confusion, sums = np.zeros((len(classes), len(classes)), np.int64), list[Any]()
     for i, logits in enumerate(fitted.iterate_logits([one.x for one in test])):
         labels, valid = test_masks[i]
@@ -459,6 +462,7 @@ def evaluate_depth(
     fitted = probe
     if fitted is None:
         fitted = DepthProbe(grid, seed=seed).fit([one.x for one in train], train_depths, groups=train[0].together)
+    require_as_many(len(test[0]), test_depths)
     sums, least = list[Any](), np.inf
     for i, logits in enumerate(fitted.iterate_logits([one.x for one in test])):
         depth, valid = test_depths[i]
@@ -477,6 +481,15 @@ def evaluate_depth(
         n_draws=n_draws,
         seed=seed,
     )
+
+
+def require_as_many(n_images: int, masks: Any) -> None:
+    """DataError unless there are as many masks as maps, whose order says what belongs together."""
+    if len(masks) != n_images:
+        raise DataError(
+            f"Got maps of {n_images:,} images and {len(masks):,} masks; expected one of each: leave out both of an "
+            "image that cannot be read."
+        )
 
 
 def _list_layers(train: Any, test: Any) -> tuple[list[Features], list[Features]]:

@@ -353,7 +353,7 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
     metric = problem.basis.metric[:, None]
     scale = (CURVATURE * problem.basis.values[:, None] + penalty * metric).rsqrt()  # (r, 1)
     r, k = start.head.shape
-    n_passes, loss_at = 0, {}
+    n_passes = 0
 
     def split(u: Any) -> MapHead:
         parameters = torch.from_numpy(u).float()
@@ -364,7 +364,6 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
         n_passes += 1
         at = split(u)
         loss, of_head, of_bias = problem.evaluate(at)
-        loss_at["last"] = loss
         ridge = penalty * metric * at.head
         gradient = torch.cat([((of_head + ridge) * scale).reshape(-1), of_bias])
         return loss + 0.5 * float((ridge * at.head).sum(dtype=torch.float64)), gradient.double().numpy()
@@ -373,7 +372,8 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
     options = {"maxiter": max_iter, "ftol": tol, "gtol": 0.0, "maxcor": 10}
     found = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)
     ended = split(found.x)
-    ended.loss, ended.n_passes, ended.is_converged = loss_at["last"], n_passes, found.nit < max_iter
+    ended.loss = float(found.fun) - 0.5 * float((penalty * metric * ended.head.square()).sum(dtype=torch.float64))
+    ended.n_passes, ended.is_converged = n_passes, found.nit < max_iter
     return ended
 
 
