@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INDEX = "docs/index.html"
 GROUPS = {  # stems of docs/, or folders with a README.md, by what they are for; others come last
     "Start": ("reading", "loading", "choosing", "notebook"),
-    "Measure": ("measuring", "measuring_reference", "probes", "label-free", "curves", "looking"),
+    "Measure": ("measuring", "measuring_reference", "probes", "maps", "label-free", "curves", "looking"),
     "Use it elsewhere": ("elsewhere", "other_packages", "same_weights", "costs"),
     "What is in the zoo": ("families", "left_out", "metadata", "results", "analysis", "randomised"),
     "On several machines": ("cluster", "scale", "contributing_results", "site"),
