@@ -23,23 +23,22 @@ import json
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import nn
 from torch.nn import functional
-from torchvision.transforms.functional import to_tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import zoo
-from zoo.datasets.rendering import compute_geometry, get_renderer, render, shapes
+from zoo.datasets import open_dense
 from zoo.evaluation.segmentation import SegmentationProbe
 from zoo.evaluation.segmentation_metrics import SegmentationResult, compare_results, count_confusions
-from zoo.features.maps import MapGrid
+from zoo.evaluation.segmentation_runs import load_for_whole_images
+from zoo.features.maps import MapGrid, featurise_maps, parse_map_grid
 
 CLASSES = ("background", *(f"object {number}" for number in range(20)), "bar")
 CELLS = {  # encoder, layer (None: what it pools), px
@@ -54,40 +53,20 @@ RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 BATCH, DECAY, WARM_UP = 16, 1e-4, 0.05
 
 
-def compute_maps(names: list[str], folder: Path, n_train: int, n_test: int) -> None:
-    """Maps and masks of the cells of one size as files; those that are there stay."""
-    for px in sorted({CELLS[name][2] for name in names}):
-        data = shapes(classes=20, train=n_train, val=n_test, size_px=px)
-        wanted = [name for name in names if CELLS[name][2] == px]
-        for part, images in (("train", data.train), ("test", data.val)):
-            missing = [name for name in wanted if not (folder / f"{name}-{part}-{len(images)}.npz").exists()]
-            if missing:
-                print(f"computing maps of {len(images)} images of {px} px: {', '.join(missing)}", flush=True)
-                found, masks = compute_part(missing, images, px)
-                for name in missing:
-                    np.savez(folder / f"{name}-{part}-{len(images)}.npz", x=np.concatenate(found[name]), masks=masks)
-
-
-def compute_part(names: list[str], images: Any, px: int) -> tuple[dict[str, list[Any]], Any]:
-    """Maps (n, rows, columns, channels) in batches, and masks uint8 (n, px, px)."""
-    renderer, numbers = get_renderer(images)
-    encoders = {name: zoo.load(CELLS[name][0])[0].eval() for name in names}
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    masks, batch = np.zeros((len(images), px, px), np.uint8), list[Any]()
-    for i, number in enumerate(numbers.tolist()):
-        scene = renderer.scene(number)
-        layer = compute_geometry(scene, px).layer
-        masks[i] = np.where(layer == 1, 1 + number % 20, np.where(layer == 2, 21, 0))
-        batch.append(to_tensor(Image.fromarray(render(scene, px))))
-        if len(batch) == BATCH or i == len(images) - 1:
-            for name, encoder in encoders.items():
-                about, layer_number = zoo.card(CELLS[name][0]).preprocess, CELLS[name][1]
-                mean, std = (torch.tensor(one)[:, None, None] for one in (about.mean, about.std))
-                with torch.inference_mode():
-                    maps = encoder.maps((torch.stack(batch) - mean) / std, layer=layer_number)
-                found[name].append(maps.permute(0, 2, 3, 1).contiguous().numpy())
-            batch.clear()
-    return found, masks
+def load_cell(name: str, folder: Path, n_train: int, n_test: int) -> list[tuple[Any, Any]]:
+    """Maps (n, rows, columns, channels) and masks uint8 (n, px, px) of both parts; maps are kept in a folder."""
+    encoder, layer, px = CELLS[name]
+    data = open_dense(f"shapes:classes=20,train={n_train},val={n_test},size_px={px}", task="segmentation")
+    sets = {"train": data.train, "val": data.val}
+    images = {part: one.images for part, one in sets.items()}
+    loaded = partial(load_for_whole_images, px=px)
+    ((representation, maps),) = featurise_maps(
+        encoder, images, layers=(layer,), root=folder, load=lambda wanted: loaded(wanted)[:2]
+    ).items()
+    grid = parse_map_grid(representation)
+    shape = (-1, grid.rows, grid.columns, grid.channels)
+    masks = {part: [one.maps[i][0][:, :, 0] for i in range(len(one))] for part, one in sets.items()}
+    return [(maps[part].x[:].reshape(shape), np.stack(masks[part]).astype(np.uint8)) for part in sets]
 
 
 class Masks:
@@ -184,15 +163,9 @@ def choose_rate(x: Any, masks: Any, *, epochs: int) -> float:
 def compare_recipes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """A row per cell and training: mIoU, pixel accuracy and processor seconds."""
     folder = Path(arguments.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in arguments.cells:
-        compute_maps([name], folder, arguments.images, arguments.test)
-        parts = [
-            np.load(folder / f"{name}-{part}-{n}.npz")
-            for part, n in (("train", arguments.images), ("test", arguments.test))
-        ]
-        (x, masks), (x_test, test_masks) = ((one["x"], one["masks"]) for one in parts)
+        (x, masks), (x_test, test_masks) = load_cell(name, folder, arguments.images, arguments.test)
         flat, flat_test = x.reshape(len(x), -1), x_test.reshape(len(x_test), -1)
         px = masks.shape[1]
         results, seconds = [], {}
