@@ -9,6 +9,8 @@ Each file holds maps of one encoder on one data set: x_train, x_val (n, places, 
   decay 0.05, batches of 128, rising for a tenth and falling by a cosine. Its learning rate is tuned on the same fifth
   of the training images, then all of them are trained on. Patches are pooled before they are projected, which is
   several times as fast as the published order, and the same.
+* official: the same with the pooling of the authors, ``poolings/ep.py`` of a checkout of billpsomas/efficient-probing that
+  ``--official`` names, at the rate that the recipe chose; only its last training is run and timed.
 * probe: ``AttentiveProbe`` as the protocol has it, penalty and pooling tuned on that fifth, then refitted.
 * quick: the same with ``quick=True``.
 * linear: the converged linear probe of the averages alone.
@@ -21,6 +23,7 @@ training alone. ``--growth`` measures the probe at half and all of the images an
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import resource
 import time
@@ -58,9 +61,40 @@ class Recipe(torch.nn.Module):
         return self.head(values.transpose(0, 1).flatten(1))
 
 
-def train_recipe(x: torch.Tensor, y: torch.Tensor, *, rate: float, n_queries: int, seed: int) -> Recipe:
+class Official(torch.nn.Module):
+    """The authors' pooling, with the head of the recipe."""
+
+    def __init__(self, pooling: torch.nn.Module, channels: int, n_classes: int) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.head = torch.nn.Sequential(
+            torch.nn.BatchNorm1d(channels, affine=False), torch.nn.Linear(channels, n_classes)
+        )
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        return self.head(self.pooling(maps))
+
+
+def load_official(folder: Path) -> Any:
+    """Their class, from their file."""
+    spec = importlib.util.spec_from_file_location("ep", folder / "poolings" / "ep.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.EfficientProbing
+
+
+def train_recipe(
+    x: torch.Tensor, y: torch.Tensor, *, rate: float, n_queries: int, seed: int, official: Any = None
+) -> torch.nn.Module:
     torch.manual_seed(seed)
-    model = Recipe(x.shape[2], int(y.max()) + 1, n_queries).train()
+    channels, n_classes = x.shape[2], int(y.max()) + 1
+    if official is None:
+        model: torch.nn.Module = Recipe(channels, n_classes, n_queries)
+    else:
+        model = Official(official(channels, num_queries=n_queries), channels, n_classes)
+    model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=DECAY)
     n_steps = EPOCHS * -(-len(y) // BATCH)
     schedule = torch.optim.lr_scheduler.SequentialLR(
@@ -80,13 +114,13 @@ def train_recipe(x: torch.Tensor, y: torch.Tensor, *, rate: float, n_queries: in
     return model.eval()
 
 
-def measure_error(model: Recipe, x: torch.Tensor, y: np.ndarray) -> float:
+def measure_error(model: torch.nn.Module, x: torch.Tensor, y: np.ndarray) -> float:
     with torch.inference_mode():
         found = torch.cat([model(rows).argmax(dim=1) for rows in x.split(256)])
     return 100 * float((found.numpy() != y).mean())
 
 
-def run_recipe(data: dict[str, np.ndarray], seed: int, n_queries: int) -> dict[str, Any]:
+def run_recipe(data: dict[str, np.ndarray], seed: int, n_queries: int, official: Any) -> dict[str, Any]:
     begun = time.process_time()
     x, y = data["x_train"], data["y_train"]
     out = select_held_out_mask(y, seed)
@@ -99,12 +133,18 @@ def run_recipe(data: dict[str, np.ndarray], seed: int, n_queries: int) -> dict[s
     best, refit = min(errors, key=lambda rate: errors[rate]), time.process_time()
     model = train_recipe(scaled, torch.from_numpy(y), rate=best, n_queries=n_queries, seed=seed)
     done = time.process_time()
-    return {
+    found = {
         "error": measure_error(model, test, data["y_val"]),
         "rate": best,
         "seconds": done - begun,
         "seconds_of_refit": done - refit,
     }
+    if official is not None:
+        begun = time.process_time()
+        model = train_recipe(scaled, torch.from_numpy(y), rate=best, n_queries=n_queries, seed=seed, official=official)
+        found["official_seconds_of_refit"] = time.process_time() - begun
+        found["official_error"] = measure_error(model, test, data["y_val"])
+    return found
 
 
 def run_probe(data: dict[str, np.ndarray], seed: int, *, quick: bool = False) -> dict[str, Any]:
@@ -137,19 +177,18 @@ def run_linear(data: dict[str, np.ndarray], seed: int) -> dict[str, Any]:
 
 
 def measure_growth(data: dict[str, np.ndarray]) -> dict[str, float]:
-    """Seconds of one fit at one penalty, by images and places."""
+    """Seconds of one training of all penalties, by images and places."""
     found = {}
     for images, places in ((2, 1), (1, 2), (1, 1)):
         x, y = data["x_train"], data["y_train"]
         x, y = x[: len(x) // images, : x.shape[1] // places], y[: len(y) // images]
-        probe = AttentiveProbe(penalties=(3e-3,))
+        probe = AttentiveProbe(n_steps=1)  # as many passes whatever the number of images
         probe.channels_, probe.n_features_in_, probe.classes_ = x.shape[2], x[0].size, np.unique(y)
         rows, numbers = x.reshape(len(x), -1), np.searchsorted(probe.classes_, y)
         maps = probe._standardise(rows, probe._scale(rows))
         begun = time.process_time()
-        fit = probe._fit_penalty(maps, numbers, 3e-3, n_starts=1)
+        probe._train(maps, numbers, probe.penalties, 2)
         found[f"{len(x)} images, {x.shape[1]} places"] = time.process_time() - begun
-        found[f"{len(x)} images, {x.shape[1]} places, steps"] = fit.starts[0].n_steps
     return found
 
 
@@ -175,6 +214,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--official", type=Path)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--coverage", type=int, default=0)
@@ -182,6 +222,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)]).zero_grad()  # what it imports is of no side
+    official = load_official(options.official) if options.official else None
     found: dict[str, Any] = {}
     if options.coverage:
         found["coverage_percent"] = measure_coverage(options.coverage)
@@ -195,7 +236,7 @@ def main() -> None:
             sides = {"quick": run_probe(data, seed, quick=True), "probe": run_probe(data, seed)}
             if options.memory:
                 cell["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            sides |= {"recipe": run_recipe(data, seed, options.queries), "linear": run_linear(data, seed)}
+            sides |= {"recipe": run_recipe(data, seed, options.queries, official), "linear": run_linear(data, seed)}
             cell[f"seed {seed}"] = sides
             for name, side in sides.items():
                 print(path.stem, seed, name, json.dumps(side), flush=True)

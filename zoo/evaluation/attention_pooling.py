@@ -13,9 +13,10 @@ before they are projected, which is the same, for both are linear, and takes n *
 n * places * channels.
 
 What is minimised is the mean cross-entropy plus ``penalty / 2`` times the squares of q, V, W and W_0. V_m and W_m are a
-product, whose equal penalties favour few values. That is not convex: a one-cycle of Adam goes near a minimum in a few
-passes, and L-BFGS on all rows goes on until five steps lower the objective by less than ``tol`` of it. Probes from
-several starting points err differently, and the mean of their logits is again (1), with more queries.
+product, whose equal penalties favour few values. That is not convex: where training ends depends on where it starts.
+Members from several starting points err differently, and the mean of their logits is again (1), with more queries. All
+members, of all starts and penalties, are trained together by one one-cycle of Adam: they share each product with the
+maps, which is most of the work, and nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from .eigen import compute_eigh
 with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
-    from scipy.optimize import minimize
     from torch import Tensor
 
 _NUMBERS_AT_A_TIME = 1 << 19  # of maps, two megabytes, which stay in the cache of a core between the four products
@@ -41,8 +41,7 @@ _SAMPLED = 1 << 17  # patches that the components are found on
 _FLAT = 1e-6  # a deviation below this part of the largest is rounding
 _WARMUP = 0.3  # share of a one-cycle in which the learning rate rises
 _ADAM = 0.9, 0.99  # decay of the means of gradients and of their squares
-_STEPS = 5  # of L-BFGS, over which its progress is judged
-_MOST_STEPS = 500
+_MOST_EPOCHS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,26 +127,25 @@ class StandardisedMaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """Views of the parameters, or of their gradient, in one vector."""
+    """Views of the parameters of all members, or of their gradient, in one vector."""
 
-    queries: Tensor  # (n_queries, n_components)
-    values: Tensor  # (n_queries, n_components, value_dim)
-    weights: Tensor  # (n_queries, value_dim, n_classes)
-    averages: Tensor  # (n_components, n_classes), or twice as many with a class token
-    intercepts: Tensor  # (n_classes,), the only ones without a penalty
+    queries: Tensor  # (n_members * n_queries, n_components)
+    values: Tensor  # (n_members * n_queries, value_dim, n_components)
+    weights: Tensor  # (n_members, n_classes, n_queries * value_dim)
+    averages: Tensor  # (n_members, n_classes, n_components), or twice as many with a class token
+    intercepts: Tensor  # (n_members, n_classes, 1), the only ones without a penalty
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttentionObjective:
-    """The penalised mean cross-entropy of (1) on standardised maps, and its gradient."""
+    """The penalised mean cross-entropies of (1) on standardised maps, one per member, and the gradient of their sum."""
 
     maps: StandardisedMaps
     y: Tensor  # (n,) int64
     n_classes: int
     n_queries: int
     value_dim: int
-    penalty: float
-    evaluations: int = 0
+    penalties: Tensor  # (n_members,)
 
     def split(self, vector: Tensor) -> Parts:
         """Views of a vector of all parameters."""
@@ -157,9 +155,10 @@ class AttentionObjective:
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        m, h, k = self.n_queries, self.value_dim, self.n_classes
+        members, m, h, k = len(self.penalties), self.n_queries, self.value_dim, self.n_classes
         dim = self.maps.scale.axes.shape[1]
-        return (m, dim), (m, dim, h), (m, h, k), (self.maps.averages.shape[1], k), (k,)
+        averages = (members, k, self.maps.averages.shape[1])
+        return (members * m, dim), (members * m, h, dim), (members, k, m * h), averages, (members, k, 1)
 
     def start(self, seed: int) -> Tensor:
         """Nearly even attention, random values, weights near 0, and log frequencies as intercepts."""
@@ -169,94 +168,103 @@ class AttentionObjective:
         for part, size in ((parts.queries, 0.1 / math.sqrt(dim)), (parts.values, 1 / math.sqrt(dim))):
             part.copy_(torch.randn(part.shape, generator=draws) * size)
         parts.weights.copy_(torch.randn(parts.weights.shape, generator=draws) * 0.03)
-        parts.intercepts.copy_((torch.bincount(self.y.cpu(), minlength=self.n_classes) + 0.5).log())
-        parts.intercepts.sub_(parts.intercepts.mean())
+        frequencies = (torch.bincount(self.y.cpu(), minlength=self.n_classes) + 0.5).log()
+        parts.intercepts.copy_((frequencies - frequencies.mean())[:, None])
         return vector.to(self.maps.averages.device)
 
-    def measure(self, vector: Tensor) -> tuple[float, Tensor]:
-        """Value and gradient at all rows, a block of rows at a time."""
-        self.evaluations += 1
-        gradient, total = torch.zeros_like(vector), 0.0
+    def measure(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (n_members,), float64, and the gradient of their sum, at all rows, a block of rows at a time."""
+        gradient = torch.zeros_like(vector)
         parts, grown = self.split(vector), self.split(gradient)
+        total = torch.zeros(len(self.penalties), dtype=torch.float64, device=vector.device)
         for rows in self.maps.blocks:
-            right, logs = self._add(parts, grown, rows, 1 / self.maps.n)
-            total -= float(logs.gather(1, right).double().sum())
-        free = self.n_classes  # intercepts, the last of the parameters, have no penalty
-        gradient[:-free].add_(vector[:-free], alpha=self.penalty)
-        return total / self.maps.n + 0.5 * self.penalty * float(vector[:-free].double().square().sum()), gradient
+            total += self._add(parts, grown, rows, 1 / self.maps.n)
+        gradient.addcmul_(self._compute_decay(), vector)
+        penalised = (parts.queries, parts.values, parts.weights, parts.averages)
+        squares = sum(one.double().square().view(len(total), -1).sum(dim=1) for one in penalised)
+        return total + 0.5 * self.penalties.double() * squares, gradient
 
     def make_step(self, vector: Tensor) -> Callable[[Tensor], Tensor]:
         """From some rows to the gradient of the mean over them, at what ``vector`` holds then; one tensor for all."""
-        gradient = torch.zeros_like(vector)
+        gradient, decay = torch.zeros_like(vector), self._compute_decay()
         parts, grown = self.split(vector), self.split(gradient)
-        penalised, grown_penalised = vector[: -self.n_classes], gradient[: -self.n_classes]
 
         def step(rows: Tensor) -> Tensor:
             gradient.zero_()
             self._add(parts, grown, rows, 1 / len(rows))
-            grown_penalised.add_(penalised, alpha=self.penalty)
-            return gradient
+            return gradient.addcmul_(decay, vector)
 
         return step
 
-    def _add(self, parts: Parts, grown: Parts, rows: Any, share: float) -> tuple[Tensor, Tensor]:
-        """Adds the gradient of ``share`` times the summed cross-entropy; returns right classes, log probabilities."""
+    def _compute_decay(self) -> Tensor:
+        """The penalty of each parameter; intercepts, the last, have none."""
+        each = [self.penalties.repeat_interleave(math.prod(shape) // len(self.penalties)) for shape in self._shapes]
+        each[-1].zero_()
+        return torch.cat(each)
+
+    def _add(self, parts: Parts, grown: Parts, rows: Any, share: float) -> Tensor:
+        """Adds the gradient of ``share`` times the summed cross-entropies, and returns them, (n_members,)."""
         maps, averages = self.maps.get(rows)
-        right = self.y[rows, None]
         attention, pooled, values = compute_attention(parts, maps)
-        logs = torch.log_softmax(compute_logits(parts, values, averages), dim=1)
-        residuals = logs.exp().scatter_add_(1, right, torch.full_like(right, -1, dtype=logs.dtype)).mul_(share)
-        grown.intercepts.add_(residuals.sum(dim=0))
-        grown.averages.addmm_(averages.T, residuals)
-        grown.weights.add_(values.transpose(1, 2) @ residuals)
-        of_values = residuals @ parts.weights.transpose(1, 2)  # (n_queries, n, value_dim)
-        grown.values.baddbmm_(pooled.permute(1, 2, 0), of_values)
-        of_pooled = torch.bmm(of_values, parts.values.transpose(1, 2)).transpose(0, 1)  # (n, n_queries, dim)
+        logs = torch.log_softmax(compute_logits(parts, values, averages), dim=1)  # (n_members, n_classes, n)
+        right = self.y[rows].expand(len(logs), 1, -1)
+        loss = -share * logs.gather(1, right).double().sum(dim=(1, 2))
+        residuals = logs.exp_().scatter_add_(1, right, torch.full_like(right, -1, dtype=logs.dtype)).mul_(share)
+        grown.intercepts.add_(residuals.sum(dim=2, keepdim=True))
+        grown.averages.add_(residuals @ averages)
+        grown.weights.baddbmm_(residuals, values.view(len(logs), -1, values.shape[2]).transpose(1, 2))
+        of_values = torch.bmm(parts.weights.transpose(1, 2), residuals).view_as(values)
+        grown.values.baddbmm_(of_values, pooled.transpose(0, 1))
+        of_pooled = torch.bmm(of_values.transpose(1, 2), parts.values).transpose(0, 1)  # (n, queries, dim)
         # d a_p / d score: a_p (g_p - sum_p a_p g_p), where g_p = of_pooled . z_p and the sum is of_pooled . u
         scores = torch.bmm(of_pooled, maps.transpose(1, 2)).sub_((of_pooled * pooled).sum(dim=2, keepdim=True))
-        scores.mul_(attention)
-        grown.queries.add_(torch.bmm(scores, maps).sum(dim=0))
-        return right, logs
+        grown.queries.add_(torch.bmm(scores.mul_(attention), maps).sum(dim=0))
+        return loss
 
 
 def compute_attention(parts: Parts, maps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention (n, n_queries, places), pooled patches (n, n_queries, dim), values (n_queries, n, value_dim)."""
+    """Attention (n, queries, places), pooled patches (n, queries, dim) and values (queries, value_dim, n)."""
     attention = torch.softmax(parts.queries @ maps.transpose(1, 2), dim=2)
     pooled = torch.bmm(attention, maps)
-    return attention, pooled, torch.bmm(pooled.transpose(0, 1), parts.values)
+    return attention, pooled, torch.bmm(parts.values, pooled.permute(1, 2, 0))
 
 
 def compute_logits(parts: Parts, values: Tensor, averages: Tensor) -> Tensor:
-    """Equation (1), (n, n_classes)."""
-    return parts.intercepts + averages @ parts.averages + torch.bmm(values, parts.weights).sum(dim=0)
+    """Equation (1), (n_members, n_classes, n)."""
+    of_members = values.view(len(parts.weights), -1, values.shape[2])
+    return torch.bmm(parts.weights, of_members) + parts.averages @ averages.T + parts.intercepts
 
 
 def predict_logits(objective: AttentionObjective, vector: Tensor, maps: StandardisedMaps) -> Tensor:
-    """Logits of all rows of some maps, float64 (n, n_classes)."""
+    """Logits of all members for all rows of some maps, float64 (n_members, n, n_classes)."""
     parts = objective.split(vector)
     found = []
     for rows in maps.blocks:
         block, averages = maps.get(rows)
         found.append(compute_logits(parts, compute_attention(parts, block)[2], averages).double())
-    return torch.cat(found)
+    return torch.cat(found, dim=2).transpose(1, 2)
 
 
 def run_one_cycle(
-    objective: AttentionObjective, *, seed: int, epochs: int, batch_size: int, learning_rate: float
+    objective: AttentionObjective, *, seed: int, epochs: int, n_steps: int, batch_size: int, learning_rate: float
 ) -> Tensor:
-    """Adam for some passes over the rows; its rate rises linearly and falls by a cosine to 0 (Smith & Topin 2018)."""
+    """Adam for ``epochs`` passes over the rows, more where these have fewer than ``n_steps`` batches.
+
+    Its rate rises linearly and falls by a cosine to 0 (Smith & Topin 2018).
+    """
     vector = objective.start(seed)
     measure = objective.make_step(vector)
     mean, square = torch.zeros_like(vector), torch.zeros_like(vector)
     draws, n = torch.Generator().manual_seed(seed), objective.maps.n
-    n_steps = epochs * math.ceil(n / batch_size)
+    n_batches = math.ceil(n / batch_size)
+    epochs = max(epochs, min(_MOST_EPOCHS, math.ceil(n_steps / n_batches)))
     rows = (
         some.sort().values
         for _ in range(epochs)
         for some in torch.split(torch.randperm(n, generator=draws), batch_size)
     )
     for step, some in enumerate(rows, start=1):
-        done = step / n_steps
+        done = step / (epochs * n_batches)
         falling = 0.5 * (1 + math.cos(math.pi * (done - _WARMUP) / (1 - _WARMUP)))
         rate = learning_rate * (done / _WARMUP if done < _WARMUP else falling)
         gradient = measure(some.to(vector.device))
@@ -266,49 +274,6 @@ def run_one_cycle(
         size = (square / (1 - _ADAM[1] ** step)).sqrt_().add_(1e-8)
         vector.addcdiv_(mean, size, value=-rate / (1 - _ADAM[0] ** step))
     return vector
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MinimisedObjective:
-    """Where L-BFGS ended."""
-
-    vector: Tensor
-    value: float
-    gradient_norm: float
-    n_steps: int
-    converged: bool  # the last five steps lowered the value by less than the tolerance
-
-
-def run_lbfgs(objective: AttentionObjective, vector: Tensor, *, tol: float) -> MinimisedObjective:
-    """L-BFGS on all rows, until five steps lower the objective by less than ``tol`` of it."""
-    history: list[float] = []
-    last: list[Tensor] = []
-
-    def measure(x: Array) -> tuple[float, Array]:
-        value, gradient = objective.measure(torch.from_numpy(x).to(vector))
-        last[:] = [gradient]
-        return value, gradient.double().cpu().numpy()
-
-    def judge(intermediate_result: Any) -> None:
-        history.append(float(intermediate_result.fun))
-        if len(history) > _STEPS and history[-1 - _STEPS] - history[-1] < tol * history[-1]:
-            raise StopIteration
-
-    found = minimize(
-        measure,
-        vector.double().cpu().numpy(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=judge,
-        options={"maxcor": 20, "maxiter": _MOST_STEPS, "ftol": 0.0, "gtol": 0.0},
-    )
-    return MinimisedObjective(
-        vector=torch.from_numpy(found.x).to(vector),
-        value=float(found.fun),
-        gradient_norm=float(last[0].double().norm()),
-        n_steps=len(history),
-        converged=len(history) < _MOST_STEPS,
-    )
 
 
 def compute_pooled_patches(maps: Tensor, queries: Tensor, values: Tensor, *, class_token: bool) -> Tensor:

@@ -27,12 +27,10 @@ from .arrays import (
 from .attention_pooling import (
     AttentionObjective,
     MapScale,
-    MinimisedObjective,
     StandardisedMaps,
     compute_pooled_maps,
     fit_map_scale,
     predict_logits,
-    run_lbfgs,
     run_one_cycle,
 )
 from .logistic import LogisticProbe, select_held_out_mask
@@ -43,6 +41,7 @@ with require_extra("evaluate", needed_for="A probe"):
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
+    from torch import Tensor
 
 ATTENTION, AVERAGE = "attention", "average"
 _LINEAR = {  # the average's probe, as zoo-logistic-3 has it
@@ -51,45 +50,39 @@ _LINEAR = {  # the average's probe, as zoo-logistic-3 has it
 }
 
 _QUICK_LINEAR = {"Cs": 8, "tol": 1e-3, "preparations": ("standardised",)}
-_QUICK_EPOCHS = 6
-_PATIENCE = 2  # penalties no better than the best, after which the walk ends: one start on few rows is noisy
+_QUICK = {"epochs": 5, "n_steps": 300}
+_TUNING_STARTS = 2  # two choose the penalty as well as four
 _FITTED = ("queries", "values", "coef", "intercept", "classes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AttentionFit:
-    """Trained starts under one penalty, and their errors on tuning rows."""
+    """Trained members, ``n_starts`` per penalty."""
 
-    penalty: float
-    scale: MapScale
-    starts: tuple[MinimisedObjective, ...]
     objective: AttentionObjective
-    error: float = math.nan  # percent
-    log_loss: float = math.nan
+    vector: Tensor
+    n_starts: int
 
-    @property
-    def _judged(self) -> dict[str, float | None]:
-        loss = self.log_loss if math.isfinite(self.log_loss) else None
-        return {"validation_error_percent": self.error, "validation_log_loss": loss}
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "penalty": self.penalty,
-            **({} if math.isnan(self.error) else self._judged),
-            "objective": float(np.mean([start.value for start in self.starts])),
-            "gradient_norm": float(np.mean([start.gradient_norm for start in self.starts])),
-            "iterations": [start.n_steps for start in self.starts],
-            "converged": all(start.converged for start in self.starts),
-        }
+    def judge(self, maps: StandardisedMaps, y: Array, penalties: Sequence[float]) -> list[dict[str, Any]]:
+        """Error (percent) and log loss on tuning rows under each penalty, of the mean of its starts."""
+        logits = predict_logits(self.objective, self.vector, maps).cpu()
+        labels = torch.from_numpy(y)
+        known = labels >= 0  # the others have no training image, and count as errors
+        judged = []
+        for penalty, one in zip(penalties, logits.split(self.n_starts), strict=True):
+            mean = one.mean(dim=0)
+            loss = float(torch.nn.functional.cross_entropy(mean[known], labels[known])) if bool(known.any()) else None
+            error = 100 * float((mean.argmax(dim=1) != labels).double().mean())
+            judged.append({"penalty": penalty, "validation_error_percent": error, "validation_log_loss": loss})
+        return judged
 
 
 class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier of patches that learned queries have pooled, or of their average where that is no worse.
 
-    The model and its objective are those of :mod:`zoo.evaluation.attention_pooling`. Penalties are tried from the
-    strongest on, until two have not lowered the error on the tuning rows, each from one starting point; of those
-    within one standard error of the least, that of the least log loss is taken. The best one is then
-    fitted from ``n_starts``, whose logits are averaged.
+    The model and its objective are those of :mod:`zoo.evaluation.attention_pooling`. Logits are averaged over
+    ``n_starts``. The penalty has the lowest error on the tuning rows, by the mean of two starts; of equal errors, the
+    lower log loss.
 
     Parameters
     ----------
@@ -101,13 +94,13 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_starts : int
     penalties : sequence of float
         Of the mean cross-entropy, descending.
-    epochs, batch_size, learning_rate
-        Of the one-cycle that each fit begins with.
-    tol : float
-        L-BFGS ends when five steps lower the objective by less than this part of it.
+    epochs, n_steps, batch_size, learning_rate
+        Of the one-cycle of Adam: passes over the rows, more of them (at most 60) where these have fewer than
+        ``n_steps`` batches. Training ends when its rate has reached 0, not at a minimum: from there on, L-BFGS
+        lowers the objective and not the error (docs/decisions/0027).
     quick : bool
-        One start, six epochs and no L-BFGS, two penalties and one preparation of the averages: within a few points
-        in a small part of the time. Nothing has converged then.
+        Five epochs, 300 steps, one penalty and one preparation of the averages: within a few points in a small part of
+        the time.
     channels : int, optional
         Of flattened maps; maps of three axes say it themselves.
     class_token : bool
@@ -143,15 +136,15 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        n_queries: int = 16,
-        value_dim: int = 8,
+        n_queries: int = 12,
+        value_dim: int = 4,
         n_components: int = 128,
         n_starts: int = 4,
         penalties: Sequence[float] = (1e-2, 3e-3, 1e-3, 3e-4),
-        epochs: int = 20,
-        batch_size: int = 64,
+        epochs: int = 12,
+        n_steps: int = 1000,
+        batch_size: int = 32,
         learning_rate: float = 0.03,
-        tol: float = 0.05,
         quick: bool = False,
         channels: int | None = None,
         class_token: bool = False,
@@ -159,14 +152,15 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: int = 0,
     ) -> None:
         self.n_queries, self.value_dim, self.n_components = n_queries, value_dim, n_components
-        self.n_starts, self.penalties, self.tol, self.quick = n_starts, penalties, tol, quick
-        self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
+        self.n_starts, self.penalties, self.quick = n_starts, penalties, quick
+        self.epochs, self.n_steps, self.batch_size, self.learning_rate = epochs, n_steps, batch_size, learning_rate
         self.channels, self.class_token, self.device, self.seed = channels, class_token, device, seed
 
     def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> AttentiveProbe:
         """Fits maps (n, places, channels), or flattened ones (n, places * channels), to labels (n,).
 
-        Without validation rows a fifth of the rows are held out for the choices, and then trained on too.
+        Without validation rows a fifth of the rows are held out for the choices, and then trained on too. With them the
+        probe is that of the choices, of two starts, until :meth:`refit`.
 
         Raises
         ------
@@ -207,109 +201,77 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         linear_error = linear.report_["validation_error_percent"]
         scale = self._scale(x)
         maps, held_out = self._standardise(x, scale), self._standardise(x_val, scale)
-        tried = self._walk(maps, y, held_out, y_val)
-        best = tried[-1]
+        descending = sorted(self.penalties, reverse=True)
+        penalties = [descending[len(descending) // 2]] if self.quick else descending
+        fit = self._train(maps, y, penalties, min(_TUNING_STARTS, self.n_starts))
+        judged = fit.judge(held_out, y_val, penalties)
+        place, best = min(enumerate(judged), key=lambda one: (one[1]["validation_error_percent"], _get_loss(one[1])))
         self._report = {
             "average": {name: linear.report_[name] for name in ("C", "preparation", "converged")}
             | {"validation_error_percent": linear_error},
-            "attention": best.as_dict() | {"tried": [fit.as_dict() for fit in tried]},
+            "attention": best | {"tried": judged},
             "share_of_variance": scale.share,
             "n_val": len(y_val),
         }
-        if best.error < linear_error:
-            self._adopt_attention(best)
+        if best["validation_error_percent"] < linear_error:
+            self._adopt_attention(fit, place)
         else:
             self._adopt_average(linear)
-        self._tell(penalty=best.penalty, chosen=linear.report_)
+        self._tell(penalty=best["penalty"], chosen=linear.report_)
 
     def _refit(self, x: Any, y: Array) -> None:
         chosen = self.report_
         if chosen["kept"] == ATTENTION:
-            self._adopt_attention(self._fit_penalty(self._standardise(x, self._scale(x)), y, chosen["penalty"]))
+            fit = self._train(self._standardise(x, self._scale(x)), y, [chosen["penalty"]], self.n_starts)
+            self._adopt_attention(fit, 0)
+            values, gradient = fit.objective.measure(fit.vector)
+            self._ending = {"objective": float(values.mean()), "gradient_norm": float(gradient.norm()) / self.n_starts}
         else:
             linear = LogisticProbe(C=chosen["C"], preparations=(chosen["preparation"],), device=self.device)
             self._adopt_average(linear.fit(self._average(x), y))
         self._report = {}
         self._tell(penalty=chosen["penalty"], chosen=chosen)
 
-    def _walk(self, maps: StandardisedMaps, y: Array, held_out: StandardisedMaps, y_val: Array) -> list[_AttentionFit]:
-        """One start per penalty from the strongest on, until two are no better; then the best from all starts.
-
-        The last fit is the one to take.
-        """
-        descending = sorted(self.penalties, reverse=True)
-        tried: list[_AttentionFit] = []
-        for penalty in _select_middle(descending) if self.quick else descending:
-            tried.append(self._judge(self._fit_penalty(maps, y, penalty, n_starts=1), held_out, y_val))
-            if len(tried) - _PATIENCE > min(range(len(tried)), key=lambda place: tried[place].error):
-                break
-        best = _select_fit(tried, len(y_val))
-        if self._n_starts > 1:
-            tried.append(self._judge(self._fit_penalty(maps, y, best.penalty, known=best.starts), held_out, y_val))
-        return [*(fit for fit in tried if fit is not best), best] if self._n_starts == 1 else tried
-
-    @property
-    def _n_starts(self) -> int:
-        return 1 if self.quick else self.n_starts
-
-    def _fit_penalty(
-        self,
-        maps: StandardisedMaps,
-        y: Array,
-        penalty: float,
-        *,
-        n_starts: int | None = None,
-        known: tuple[MinimisedObjective, ...] = (),
-    ) -> _AttentionFit:
-        """A fit from ``n_starts`` starts, by default all, the first of which may be ``known``."""
+    def _train(self, maps: StandardisedMaps, y: Array, penalties: Sequence[float], n_starts: int) -> _AttentionFit:
+        """``n_starts`` members per penalty, together."""
         objective = AttentionObjective(
             maps=maps,
             y=torch.from_numpy(y).to(maps.averages.device),
             n_classes=len(self.classes_),
             n_queries=self.n_queries,
             value_dim=self.value_dim,
-            penalty=penalty,
+            penalties=torch.tensor(penalties).repeat_interleave(n_starts).to(maps.averages.device),
         )
-        with limit_threads(self.batch_size * self.n_queries * maps.places * maps.scale.axes.shape[1]):
-            new = range(len(known), n_starts or self._n_starts)
-            starts = known + tuple(self._train(objective, self.seed * 1000 + start) for start in new)
-        return _AttentionFit(penalty, maps.scale, starts, objective)
-
-    def _train(self, objective: AttentionObjective, seed: int) -> MinimisedObjective:
-        how: dict[str, Any] = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        length = {"epochs": self.epochs, "n_steps": self.n_steps}
         if self.quick:
-            vector = run_one_cycle(objective, seed=seed, epochs=min(_QUICK_EPOCHS, self.epochs), **how)
-            value, gradient = objective.measure(vector)
-            return MinimisedObjective(
-                vector=vector, value=value, gradient_norm=float(gradient.norm()), n_steps=0, converged=False
+            length = {name: min(_QUICK[name], given) for name, given in length.items()}
+        n_queries = self.n_queries * len(objective.penalties)
+        with limit_threads(self.batch_size * n_queries * maps.places * maps.scale.axes.shape[1]):
+            vector = run_one_cycle(
+                objective, seed=self.seed, batch_size=self.batch_size, learning_rate=self.learning_rate, **length
             )
-        return run_lbfgs(objective, run_one_cycle(objective, seed=seed, epochs=self.epochs, **how), tol=self.tol)
+        return _AttentionFit(objective, vector, n_starts)
 
-    def _judge(self, fit: _AttentionFit, maps: StandardisedMaps, y: Array) -> _AttentionFit:
-        logits = torch.stack([predict_logits(fit.objective, one.vector, maps) for one in fit.starts]).mean(dim=0).cpu()
-        labels = torch.from_numpy(y)
-        known = labels >= 0  # the others have no training image, and count as errors
-        loss = torch.nn.functional.cross_entropy(logits[known], labels[known]) if bool(known.any()) else math.nan
-        error = 100 * float((logits.argmax(dim=1) != labels).double().mean())
-        return _AttentionFit(fit.penalty, fit.scale, fit.starts, fit.objective, error, float(loss))
+    def _adopt_attention(self, fit: _AttentionFit, place: int) -> None:
+        """Equation (1) of the maps as they are given: what standardised them goes into queries, values and weights.
 
-    def _adopt_attention(self, fit: _AttentionFit) -> None:
-        """Equation (1) of the maps as they are given: what standardised them goes into queries, values and weights."""
-        scale, n = fit.scale, len(fit.starts)
+        Of the members of the penalty at ``place``, whose mean is taken.
+        """
+        scale, n = fit.objective.maps.scale, fit.n_starts
         axes, mean = scale.axes.double().cpu().numpy(), scale.mean.double().cpu().numpy()
-        parts = [fit.objective.split(start.vector.double().cpu()) for start in fit.starts]
-        self.queries_ = np.concatenate([part.queries.numpy() @ axes.T for part in parts])
-        self.values_ = np.concatenate([axes @ part.values.numpy() for part in parts])
-        of_averages = (
-            np.sum([part.averages.numpy().T for part in parts], axis=0) / n
-        )  # (n_classes, n_components or twice as many)
+        parts = fit.objective.split(fit.vector.double().cpu())
+        members = slice(place * n, place * n + n)
+        queries = slice(members.start * self.n_queries, members.stop * self.n_queries)
+        self.queries_ = parts.queries[queries].numpy() @ axes.T
+        self.values_ = axes @ parts.values[queries].numpy().transpose(0, 2, 1)
+        of_averages = parts.averages[members].mean(dim=0).numpy()  # (n_classes, n_components or twice as many)
         blocks = np.split(of_averages, of_averages.shape[1] // axes.shape[1], axis=1)
         of_averages = np.concatenate([block @ axes.T for block in blocks], axis=1)
-        of_values = np.concatenate([part.weights.flatten(0, 1).numpy().T for part in parts], axis=1) / n
+        of_values = np.concatenate(list(parts.weights[members].numpy()), axis=1) / n
         centre = np.concatenate([np.tile(mean, len(blocks)), (mean @ self.values_).reshape(-1)])
         self.coef_ = np.concatenate([of_averages, of_values], axis=1)
-        self.intercept_ = sum(part.intercepts.numpy() for part in parts) / n - self.coef_ @ centre
-        self.kept_, self._ending = ATTENTION, fit.as_dict()
+        self.intercept_ = parts.intercepts[members].mean(dim=0)[:, 0].numpy() - self.coef_ @ centre
+        self.kept_, self._ending = ATTENTION, {}
 
     def _adopt_average(self, linear: LogisticProbe) -> None:
         self.queries_ = np.empty((0, self.channels_))
@@ -400,14 +362,13 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return StandardisedMaps(x, scale, class_token=self.class_token)
 
     def _check(self) -> None:
-        for name in ("n_queries", "value_dim", "n_components", "n_starts", "epochs", "batch_size"):
+        for name in ("n_queries", "value_dim", "n_components", "n_starts", "epochs", "n_steps", "batch_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise QueryError(f"{name} is {value!r}, expected a whole number from 1 on.")
         if not len(self.penalties):
             raise QueryError("penalties are none, expected one or more numbers above 0.")
         for name, values in (
-            ("tol", [self.tol]),
             ("learning_rate", [self.learning_rate]),
             ("penalties", self.penalties),
         ):
@@ -416,17 +377,5 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise QueryError(f"{name} has {value!r}, expected a finite number above 0.")
 
 
-def _select_fit(tried: Sequence[_AttentionFit], n: int) -> _AttentionFit:
-    """The least log loss of the fits whose error on ``n`` rows is within one standard error of the least.
-
-    Errors of few rows are noisy, and the log loss alone prefers penalties that are too strong where classes are hard.
-    """
-    least = min(fit.error for fit in tried)
-    within = least + math.sqrt(least * (100 - least) / n)
-    return min((fit for fit in tried if fit.error <= within), key=lambda fit: (fit.log_loss, -fit.penalty))
-
-
-def _select_middle(penalties: Sequence[float]) -> Sequence[float]:
-    """The middle one and the next."""
-    middle = (len(penalties) - 1) // 2
-    return penalties[middle : middle + 2]
+def _get_loss(judged: Mapping[str, Any]) -> float:
+    return math.inf if judged["validation_log_loss"] is None else judged["validation_log_loss"]

@@ -93,15 +93,15 @@ _STREAMED = {
     "block_rows": 8,
 }
 _ATTENTIVE = {
-    "n_queries": 16,
-    "value_dim": 8,
+    "n_queries": 12,
+    "value_dim": 4,
     "n_components": 128,
     "n_starts": 4,
     "penalties": (1e-2, 3e-3, 1e-3, 3e-4),
-    "epochs": 20,
-    "batch_size": 64,
+    "epochs": 12,
+    "n_steps": 1000,
+    "batch_size": 32,
     "learning_rate": 0.03,
-    "tol": 0.05,
     "quick": False,
 }
 _NEIGHBOURS = {"k": (10, 20, 100, 200), "temperature": 0.07, "n_left_out": 10_000}
@@ -197,9 +197,9 @@ PROTOCOLS = {
         ),
         _protocol(
             "zoo-attentive-1",
-            "16 queries that attend to the patches of frozen maps, with a linear classifier of what they read and of "
-            "the average, trained by one cycle of Adam and L-BFGS to a tolerance; or the converged linear probe of the "
-            "average alone, where its error on training images that are like those of the evaluation is no higher",
+            "12 queries that attend to the patches of frozen maps, with a linear classifier of what they read and of "
+            "the average, the mean of four starts, each trained by one cycle of Adam; or the converged linear probe of "
+            "the average alone, where its error on training images that are like those of the evaluation is no higher",
             "AttentiveProbe",
             _ATTENTIVE,
             _ROWS | {"average": "the probe of zoo-logistic-3 without folds, on the mean of the patches"},
