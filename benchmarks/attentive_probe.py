@@ -9,8 +9,8 @@ Each file holds maps of one encoder on one data set: x_train, x_val (n, places, 
   decay 0.05, batches of 128, rising for a tenth and falling by a cosine. Its learning rate is tuned on the same fifth
   of the training images, then all of them are trained on. Patches are pooled before they are projected, which is
   several times as fast as the published order, and the same.
-* official: the same with the pooling of the authors, ``poolings/ep.py`` of a checkout of billpsomas/efficient-probing that
-  ``--official`` names, at the rate that the recipe chose; only its last training is run and timed.
+* official: the same with the pooling of the authors, ``poolings/ep.py`` of a checkout of billpsomas/efficient-probing
+  that ``--official`` names, at the rate that the recipe chose; only its last training is run and timed.
 * probe: ``AttentiveProbe`` as the protocol has it, penalty and pooling tuned on that fifth, then refitted.
 * quick: the same with ``quick=True``.
 * linear: the converged linear probe of the averages alone.
