@@ -1,4 +1,4 @@
-"""Attentive probes: what ``zoo-attentive-1`` costs and how often it errs, next to the recipe that it replaces.
+"""Attentive probes: what ``zoo-attentive-2`` costs and how often it errs, next to the recipe that it replaces.
 
 Command: python benchmarks/attentive_probe.py MAPS.npz... --out attentive.json
 
@@ -151,7 +151,7 @@ def run_probe(data: dict[str, np.ndarray], seed: int, *, quick: bool = False) ->
     begun = time.process_time()
     x, y = data["x_train"], data["y_train"]
     out = select_held_out_mask(y, seed)
-    settings = {**PROTOCOLS["zoo-attentive-1"].settings, "quick": quick}
+    settings = {**PROTOCOLS["zoo-attentive-2"].settings, "quick": quick}
     probe = AttentiveProbe(**settings, seed=seed).fit(x[~out], y[~out], x_val=x[out], y_val=y[out])
     chosen, refit = probe.report_, time.process_time()
     probe.refit(x, y)

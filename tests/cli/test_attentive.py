@@ -17,7 +17,7 @@ def test_evaluate_says_what_pooling_hides(tmp_path: Path) -> None:
     asked = ("evaluate", ENCODER, "digits", *QUICK, "--to", tmp_path)
     (found,) = document(*asked)["evaluations"]
     (hidden,) = found["pooling"]
-    assert found["protocol"] == "zoo-attentive-1 (epochs=2, quick=true)"
+    assert found["protocol"] == "zoo-attentive-2 (epochs=2, quick=true)"
     assert hidden["gain"]["value"] == pytest.approx(hidden["value"] - found["errors"][0]["value"])
     assert hidden["gain"]["ci_low"] <= hidden["gain"]["value"] <= hidden["gain"]["ci_high"]
     told = run(*asked)

@@ -36,7 +36,7 @@ def evaluation(request: Any, digits: Any) -> Evaluation:
 
 def test_an_attentive_probe_has_rows_of_its_own_metric(evaluation: Evaluation) -> None:
     (row,) = make_evaluation_rows(evaluation)
-    assert (row.metric, row.protocol) == ("attentive_probe_error", "zoo-attentive-1 (epochs=3, quick=true)")
+    assert (row.metric, row.protocol) == ("attentive_probe_error", "zoo-attentive-2 (epochs=3, quick=true)")
 
 
 def test_what_pooling_hides_is_the_difference_on_the_same_images(evaluation: Evaluation) -> None:

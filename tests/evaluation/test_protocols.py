@@ -41,7 +41,7 @@ DIGESTS = {
     "zoo-logistic-2": "23444ba63dc396103aa50f7f3b8a7325",
     "zoo-logistic-3": "0642bfaee024cd270ffd5b0b96b0296b",
     "zoo-streamed-2": "1273befc6526e8621e8aaaab40da816b",
-    "zoo-attentive-1": "62874f9478447a35c84158b2f8ac70ab",
+    "zoo-attentive-2": "62874f9478447a35c84158b2f8ac70ab",
     "zoo-nearest-neighbours-1": "26014ea60f1a55d607c5152cd6424f03",
     "zoo-logistic-multilabel-1": "37fa9b36dec69ffb24838415dcc710a2",
     "zoo-ridge-1": "f078d2311a42c9edb7cdcb0fd33f5845",
@@ -49,7 +49,7 @@ DIGESTS = {
     "zoo-depth-1": "27e70ae7ffe0d7bca1daa0536262724f",
     "zoo-risk-logistic-2": "fb74e8aa61a3de815ba487c4e7030b16",
     "zoo-risk-logistic-3": "7df0cb67986434ec51f1c6968682f99a",
-    "zoo-risk-attentive-1": "300d109919fc5a81d72ecd29289c978a",
+    "zoo-risk-attentive-2": "300d109919fc5a81d72ecd29289c978a",
     "zoo-risk-streamed-2": "b6187d8560a3a1b57346443c35bbef90",
 }
 

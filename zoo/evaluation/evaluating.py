@@ -68,7 +68,7 @@ _MODULES |= {"RidgeProbe": "regression", "AttentiveProbe": "attentive"}
 _LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-2"}
 LINEAR_PROTOCOLS = (*_LINEAR.values(), "zoo-logistic-2")
 """Protocols of linear probes; that of the decomposition has ``risk-`` before the rest of the name."""
-ATTENTIVE = "zoo-attentive-1"
+ATTENTIVE = "zoo-attentive-2"
 NEIGHBOURS = "zoo-nearest-neighbours-1"
 Tell = Callable[[str], None]
 

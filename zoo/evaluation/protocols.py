@@ -196,7 +196,7 @@ PROTOCOLS = {
             _BY_ITSELF,
         ),
         _protocol(
-            "zoo-attentive-1",
+            "zoo-attentive-2",
             "12 queries that attend to the patches of frozen maps, with a linear classifier of what they read and of "
             "the average, the mean of four starts, each trained by one cycle of Adam; or the converged linear probe of "
             "the average alone, where its error on training images that are like those of the evaluation is no higher",
@@ -254,8 +254,8 @@ PROTOCOLS = {
             _ROWS | _WALK | _FOLDS | _PARTS,
         ),
         _protocol(
-            "zoo-risk-attentive-1",
-            "signed parts of the full-shot error, from errors by `zoo-attentive-1`, with three held-out subsets as "
+            "zoo-risk-attentive-2",
+            "signed parts of the full-shot error, from errors by `zoo-attentive-2`, with three held-out subsets as "
             "large as the test set",
             "AttentiveProbe",
             _ATTENTIVE,
