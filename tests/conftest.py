@@ -129,6 +129,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Home, cache and working folder of a user who has nothing yet; returns the last."""
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def slim_resnets(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNets of bottlenecks have a quarter of the channels inside these: the same layers in a tenth of the memory."""
     from zoo.encoders import resnet

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from tests.children import Child
 from zoo.datasets import ImageSet, LazyImages, array_images
 from zoo.errors import CorruptImage
 
@@ -120,3 +122,14 @@ class Told:
 def shard_names(folder: Path) -> list[str]:
     """Names of the shards in a folder."""
     return sorted(path.name for path in folder.glob("shard-*.safetensors"))
+
+
+def kill_at_work(work: Callable[[], object], folder: Path) -> None:
+    """Starts it in a process, which is killed (SIGKILL) when a folder has two shards of features."""
+    process, patience = Child(work).process, time.monotonic() + 100
+    while len(shard_names(folder)) < 2 and time.monotonic() < patience:
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert process.exitcode == -9

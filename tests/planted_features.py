@@ -11,6 +11,19 @@ from sklearn.linear_model import LogisticRegression
 from zoo.datasets.images import hash_group_names
 from zoo.features import Features, Origin
 
+ORIGIN = Origin(
+    encoder="planted",
+    dataset="planted-images",
+    split="train",
+    weights_hash="w",
+    preprocess_hash="p",
+    images_hash="i",
+    representation="card",
+    precision="float32",
+    code_version="zoo 0, featurising 1",
+)
+"""Of features that no encoder computed."""
+
 GRID = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 
 
@@ -50,17 +63,7 @@ def _fitted(c: float, x: Any, y: Any) -> LogisticRegression:
 def features(x: Any, y: Any, *, split: str = "train", **origin: str) -> Features:
     """Features as an encoder would have given them; every split has images of its own."""
     labels = np.asarray(y, dtype=np.int64)
-    facts = Origin(
-        encoder="planted",
-        dataset="planted-images",
-        split=split,
-        weights_hash="w",
-        preprocess_hash="p",
-        images_hash=f"{split}-{len(labels)}",
-        representation="card",
-        precision="float32",
-        code_version="zoo 0, featurising 1",
-    )
+    facts = replace(ORIGIN, split=split, images_hash=f"{split}-{len(labels)}")
     return Features(
         x=np.asarray(x, dtype=np.float32),
         y=labels,

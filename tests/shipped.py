@@ -63,7 +63,7 @@ FEW_DRAWS = {
 }
 """By name in the modules of studies."""
 
-_LIGHT = {
+LIGHT = {
     "rounds": 40,
     "eta": 0.2,
     "max_depth": 3,
@@ -76,11 +76,11 @@ _LIGHT = {
 
 
 def _light_variance(*given: Any, **options: Any) -> ExplainedVariance:
-    return explained_variance(*given, **options | {"n_folds": 5, "parameters": _LIGHT})
+    return explained_variance(*given, **options | {"n_folds": 5, "parameters": LIGHT})
 
 
 def _light_trees(table: StudyTable, outcomes: Sequence[str], *given: Any, **options: Any) -> Trees:
-    return _trees_with_few_draws(table, outcomes, *given, **options | {"parameters": dict.fromkeys(outcomes, _LIGHT)})
+    return _trees_with_few_draws(table, outcomes, *given, **options | {"parameters": dict.fromkeys(outcomes, LIGHT)})
 
 
 def rows_of_two_metrics(**options: Any) -> list[Row]:

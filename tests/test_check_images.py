@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
 
 from PIL import Image
 
+from scripts import check_images
 from zoo import regression_check
 from zoo.regression_check import IMAGES
 
 FOLDER = Path(regression_check.__file__).parent / "check_images"
 
 
-def renderer(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_images", repository / "scripts" / "check_images.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_bundled_images_are_what_the_script_renders(repository: Path) -> None:
-    rendered = renderer(repository).IMAGES
+def test_the_bundled_images_are_what_the_script_renders() -> None:
+    rendered = check_images.IMAGES
     assert tuple(rendered) == IMAGES
     for name, render in rendered.items():
         with Image.open(FOLDER / f"{name}.png") as bundled:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from packaging.version import Version
 from timm.layers import set_fused_attn
 
+from scripts import compare_counters
 from tests.each import for_each
 from zoo.encoders.costs import compute_network_cost
 
@@ -24,11 +24,7 @@ FUSED, NOT_FUSED = "ViT-B/16, timm, fused", "ViT-B/16, timm, not fused"
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("compare_counters", HERE / "scripts" / "compare_counters.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
+    yield compare_counters
     set_fused_attn(True)  # as it is unless somebody changes it, which building networks does
 
 

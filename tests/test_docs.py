@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import tomllib
@@ -11,7 +10,6 @@ from email.message import Message
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.error import HTTPError
 
@@ -22,6 +20,7 @@ import yaml
 from PIL import Image
 
 import zoo
+from docs import generate
 from docs.pictures import list_parts
 from tests.conftest import Run
 from tests.each import for_each
@@ -36,31 +35,22 @@ from zoo.loading import store_weights
 from zoo.weights.store import FileOrigin
 
 
-@pytest.fixture(scope="session")
-def generate(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", repository / "docs" / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @for_each(
     ["README.md", "docs/reading.md", "docs/families.md", "docs/label-free.md", "docs/costs.md"]
     + [f"{folder}/README.md" for folder in ("metadata", "analysis", "results")]
 )
-def test_generated_parts_are_fresh(file: str, generate: ModuleType, repository: Path) -> None:
+def test_generated_parts_are_fresh(file: str, repository: Path) -> None:
     text = (repository / file).read_text()
     assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"
 
 
 @pytest.mark.slow
-def test_the_answer_of_a_choice_that_the_page_shows_is_what_comes(generate: ModuleType, repository: Path) -> None:
+def test_the_answer_of_a_choice_that_the_page_shows_is_what_comes(repository: Path) -> None:
     text = (repository / "docs/choosing.md").read_text()
     assert generate.render(text, generate.GENERATED["docs/choosing.md"]) == text, "run: make docs"
 
 
-def test_a_stale_part_is_renewed_and_the_rest_is_left_alone(generate: ModuleType) -> None:
+def test_a_stale_part_is_renewed_and_the_rest_is_left_alone() -> None:
     text = "before\n<!-- n:begin -->\nold\n<!-- n:end -->\nafter\n"
     assert generate.render(text, {"n": lambda: "new"}) == text.replace("old", "new")
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
 
+from docs import notebook
+
 _OF_A_MACHINE = re.compile(
     r"/(?:home|Users|root|tmp|work|var|opt)/|[A-Z]:\\\\| at 0x[0-9a-f]|\b\d+ (?:seconds|minutes)\b"
 )
-
-
-@pytest.fixture(scope="module")
-def notebook(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_notebook", repository / "docs" / "notebook.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def code_cells(notebook: Any) -> list[Any]:
@@ -34,7 +24,7 @@ def kinds(cell: Any) -> list[tuple[str, ...]]:
     return [(one.output_type, *sorted(one.get("data", {}))) for one in cell.outputs]
 
 
-def test_it_is_stored_with_outputs_that_say_nothing_of_a_machine(notebook: ModuleType) -> None:
+def test_it_is_stored_with_outputs_that_say_nothing_of_a_machine() -> None:
     stored = nbformat.read(notebook.NOTEBOOK, as_version=4)
     nbformat.validate(stored)
     assert nbformat.writes(notebook.cleaned(stored)) + "\n" == notebook.NOTEBOOK.read_text(encoding="utf-8")
@@ -48,7 +38,7 @@ def test_it_is_stored_with_outputs_that_say_nothing_of_a_machine(notebook: Modul
 
 
 @pytest.mark.slow
-def test_it_runs_as_it_stands(notebook: ModuleType) -> None:
+def test_it_runs_as_it_stands() -> None:
     stored, again = nbformat.read(notebook.NOTEBOOK, as_version=4), notebook.executed()
     for before, after in zip(code_cells(stored), code_cells(again), strict=True):
         assert kinds(after) == kinds(before), before.id

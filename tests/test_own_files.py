@@ -34,10 +34,7 @@ SMALL = {"depth": 2, "embed_dim": 32, "num_heads": 2}
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+def own_card(own_folders: Path) -> None:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
 
 

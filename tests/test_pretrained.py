@@ -22,15 +22,11 @@ from zoo.weights.locations import get_weights_folder
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture
-def body(own_folders: None) -> bytes:
+def body(own_folders: Path) -> bytes:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
     return checkpoint("tiny")
 

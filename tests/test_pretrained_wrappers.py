@@ -46,10 +46,7 @@ OBJECTIVES = {"tiny": "dino", "tiny_byol": "byol", "tiny_simclr": "simclr"}
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+def own_card(own_folders: Path) -> None:
     for name, objective in OBJECTIVES.items():
         path = write_card(name, f"https://nowhere.invalid/{name}.pth")
         path.write_text(f'{path.read_text()}objective.name = "{objective}"\n')

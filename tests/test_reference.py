@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
@@ -14,21 +13,13 @@ from types import ModuleType
 import pytest
 
 import zoo
+from docs import reference
 
 ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):`~?([\w.]+)`")
 
 
-@pytest.fixture(scope="module")
-def reference(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_reference", repository / "docs" / "reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
-def test_every_link_of_the_reference_leads_somewhere(reference: ModuleType, tmp_path: Path) -> None:
+def test_every_link_of_the_reference_leads_somewhere(tmp_path: Path) -> None:
     reference.write_reference(tmp_path)
     pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
     anchors = {page: set(re.findall(r'id="([^"]+)"', text)) for page, text in pages.items()}

@@ -36,10 +36,7 @@ IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+def own_card(own_folders: Path) -> None:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
     Path("mine.pth").write_bytes(checkpoint("tiny", seed=7))
 

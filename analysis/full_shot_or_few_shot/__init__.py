@@ -42,7 +42,7 @@ from zoo.studies.findings import (
     require_value,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import count_rows_used, describe_accuracy, describe_errata, format_with_interval
+from zoo.studies.tables import count_rows_used, describe_errata, format_with_interval
 
 from .best import estimate_risks_of_best, select_best_fractions
 from .figures import correlations_figure, full_against_few_figure, pairs_figure, settings_figure, tradeoff_figure
@@ -62,6 +62,7 @@ from .tables import (
     best_of_years_table,
     costs_of_choosing,
     costs_table,
+    describe_accuracy,
     features_table,
     front_table,
     members,

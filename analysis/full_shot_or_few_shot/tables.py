@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 from statsmodels.stats import proportion
 
-from zoo.analysis.columns import Estimate
+from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.groups import sort_by_error
 from zoo.analysis.table import StudyTable, require_columns
 from zoo.errors import QueryError
 from zoo.studies.findings import FindingsTable
-from zoo.studies.tables import describe_accuracy, format_with_interval, read_printed
+from zoo.studies.tables import format_with_interval, read_printed
 
 FULL, ONE, THREE = "train_test", "train-balsbst-ntrain0.01_test", "train-nperclass-3_test"
 SHOWN = (FULL, ONE, THREE)
@@ -43,6 +43,11 @@ TABLE_2 = (
 """The categories of the paper's Table 2."""
 CATEGORIES = {category.name: category for category in TABLE_2}
 COLUMNS = {"full-shot": FULL, "1 %": ONE, "3-shot": THREE}  # as the printed tables name them
+
+
+def describe_accuracy(setting: str) -> str:
+    """The words for the accuracy of a setting: ``"full-shot"``, ``"1 %"``, ``"3-shot"``."""
+    return OUTCOMES[setting].label.removesuffix(" error").replace("Full", "full")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ Command: zoo study where_the_risk_lies
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ from scipy import stats
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.groups import PARTS, estimate_group_means, sort_by_error
 from zoo.analysis.linear import build_design, compute_factor_test, fit_ols
-from zoo.analysis.table import StudyTable, answer_by_group, require_encoders, require_several, select_encoders
+from zoo.analysis.table import StudyTable, require_encoders, select_encoders
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, make_figure, write_panel_letters
 from zoo.studies.findings import (
@@ -48,6 +49,8 @@ from zoo.studies.tables import (
     format_named_numbers,
     format_with_interval,
 )
+
+_Answer = TypeVar("_Answer")
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -87,6 +90,22 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             f"of {TURN} are contrastive: their share of a fall follows from who was published, and is no effect.",
         ],
     )
+
+
+def require_several(values: pd.Series, what: str) -> None:
+    """Raise QueryError if a population is all of one year, one family or the like."""
+    if values.nunique() < 2:
+        shown = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values.unique())
+        raise QueryError(
+            f"All {len(values)} encoders that can be compared have the {what} {shown or '(none)'}; "
+            "expected several to compare."
+        )
+
+
+def answer_by_group(table: StudyTable, column: str, answer: Callable[[StudyTable], _Answer]) -> dict[str, _Answer]:
+    """The answer for each group of encoders that has a year and a full-shot error, by the value of a column."""
+    groups = table.frame.dropna(subset=["year", "train_test"])[column].dropna().unique()
+    return {str(group): answer(select_encoders(table, column, group)) for group in sorted(groups)}
 
 
 def _answer(best: Years) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from scripts import derive_cards
 from tests.each import for_each
 from zoo.files import get_content_folder
 
@@ -17,24 +16,13 @@ METADATA = get_content_folder("metadata")
 DERIVED = sorted((METADATA / "derived").glob("*.toml"))
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("derive_cards", METADATA.parent / "scripts" / "derive_cards.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @for_each(DERIVED, name=lambda path: path.name)
-def test_the_pinned_timm_and_the_cards_agree_on_names_input_normalisation_place_and_licence(
-    path: Path, script: ModuleType
-) -> None:
-    family = script.Family(METADATA / path.name)
+def test_the_pinned_timm_and_the_cards_agree_on_names_input_normalisation_place_and_licence(path: Path) -> None:
+    family = derive_cards.Family(METADATA / path.name)
     entries = tomllib.loads(path.read_text())["encoders"]
     assert entries.keys() == family.names.keys(), f"run scripts/derive_cards.py {path.stem}"
     for identifier, name in family.names.items():
-        stated, now = entries[identifier], script.of_config(name)
+        stated, now = entries[identifier], derive_cards.of_config(name)
         library, _, backbone = stated["architecture"]["backbone"].partition(":")
         backbone = backbone if library == "timm" else stated["architecture"]["options"]["name"]
         assert f"timm:{backbone}" == now.pop("architecture")["backbone"]
@@ -67,18 +55,18 @@ layer = "cls"
 
 
 @pytest.fixture
-def family(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(script, "METADATA", tmp_path)
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(derive_cards, "METADATA", tmp_path)
     path = tmp_path / "mine.toml"
     path.write_text(FAMILY)
     return path
 
 
-def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit status."""
     monkeypatch.setattr("sys.argv", ["derive_cards.py", *arguments])
     try:
-        script.main()
+        derive_cards.main()
     except SystemExit as end:
         assert isinstance(end.code, int), end.code
         return end.code
@@ -86,12 +74,12 @@ def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
 
 
 def test_a_pattern_gives_cards_and_the_check_says_what_is_new_gone_and_changed(
-    family: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    family: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(script, monkeypatch, "--check") == 1
+    assert run(monkeypatch, "--check") == 1
     assert "new      mine_vitS14" in capsys.readouterr().out
     assert not (family.parent / "derived").exists()
-    assert run(script, monkeypatch) == 0
+    assert run(monkeypatch) == 0
     written = (family.parent / "derived" / "mine.toml").read_text()
     card: dict[str, Any] = tomllib.loads(written)["encoders"]["mine_vitS14"]
     assert card["architecture"]["n_parameters"] == 22_056_192
@@ -99,12 +87,12 @@ def test_a_pattern_gives_cards_and_the_check_says_what_is_new_gone_and_changed(
     assert card["representation"] == {"dim": 384, "layer": "cls"}
     assert card["objective"] == {"variant": "size S"}
     capsys.readouterr()
-    assert run(script, monkeypatch, "--check") == 0  # the same again
+    assert run(monkeypatch, "--check") == 0  # the same again
     assert capsys.readouterr().out == ""
     (family.parent / "derived" / "mine.toml").write_text(
         written.replace("crop_px = 518", "crop_px = 224") + '\n[encoders.gone]\nweights = { url = "timm:a.b" }\n'
     )
-    assert run(script, monkeypatch, "--check") == 1
+    assert run(monkeypatch, "--check") == 1
     out = capsys.readouterr().out
     assert "changed  mine_vitS14  preprocess.crop_px: 224 -> 518" in out
     assert "gone     gone  timm:a.b" in out

@@ -20,9 +20,7 @@ PARTS = ["Train", "train", "train", "TRAIN", "dev"] * 8
 PETS = ["cat" if i % 2 else "dog" for i in range(40)]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_labels_are_alike_by_case_form_and_value() -> None:

@@ -20,9 +20,7 @@ PETS = ["cat" if i % 2 else "dog" for i in range(40)]
 PARTS = ["train"] * 24 + ["val"] * 8 + ["test"] * 8
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def opened(folder: Path, source: str, how: dict[str, Any] | None = None, **columns: list[str]) -> ImageData:

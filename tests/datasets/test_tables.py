@@ -18,11 +18,7 @@ from zoo.datasets.labels import describe_numeric_labels, is_measurement
 from zoo.datasets.notes import describe_decoding
 from zoo.errors import DataError, QueryError
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
+from tests.planted_features import ORIGIN
 from zoo.datasets.images import indicators_of
 from zoo.errors import DataError
 from zoo.evaluation import LogisticProbe, load_probe, save_probe
 from zoo.evaluation.evaluating import Request
 from zoo.evaluation.multilabel import METRIC, PROTOCOL, evaluate_tags, make_tag_rows, select_tuning_mask
 from zoo.features import Features
-from zoo.features.origin import Origin
 from zoo.results.vocabulary import METRICS
 
 TAGS = ("cat", "dog", "owl")
@@ -32,17 +32,7 @@ def tagged(n: int, split: str, *, seed: int, share: float = 0.4, tags: tuple[str
     names = ["|".join(tag for tag, one in zip(TAGS, row, strict=True) if one) for row in has]
     x = random.standard_normal((n, 8)) + 5.0
     x[:, :3] += 1.5 * has
-    origin = Origin(
-        encoder="tiny",
-        dataset="tagged",
-        split=split,
-        weights_hash="w",
-        preprocess_hash="p",
-        images_hash=f"{split}{seed}",
-        representation="card",
-        precision="float32",
-        code_version="zoo 1, featurising 1",
-    )
+    origin = replace(ORIGIN, encoder="tiny", dataset="tagged", split=split, images_hash=f"{split}{seed}")
     y = np.array([CLASSES.index(name) for name in names], np.int64)
     return Features(x=x.astype(np.float32), y=y, origin=origin, classes=CLASSES, tags=tags)
 

@@ -9,25 +9,16 @@ import numpy as np
 import pytest
 
 import zoo.features
+from tests.planted_features import ORIGIN
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.nearest_neighbours import find_nearest as nearest_rows
 from zoo.evaluation.retrieval import find_near_pairs, nearest
-from zoo.features import Features, Origin
+from zoo.features import Features
 from zoo.looking import find_near_duplicates
 
 
 def made(x: Any, **more: Any) -> Features:
-    origin = Origin(
-        encoder="tiny",
-        dataset="planted",
-        split="all",
-        weights_hash="w",
-        preprocess_hash="p",
-        images_hash="i",
-        representation="card",
-        precision="float32",
-        code_version="zoo 1, featurising 1",
-    )
+    origin = replace(ORIGIN, encoder="tiny", dataset="planted", split="all")
     names = [f"{number}.png" for number in range(len(x))]
     return Features(x=np.asarray(x, np.float32), y=np.zeros(len(x), np.int64), origin=origin, names=names, **more)
 

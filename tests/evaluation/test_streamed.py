@@ -14,12 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 from tests.each import for_each
+from tests.planted_features import ORIGIN
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.streamed import STANDARD, PassProgress, SearchSpace, StreamedProbe, create_study
 from zoo.evaluation.streamed_training import Hyperparameters
 from zoo.features import Features, load_features
-from zoo.features.origin import Origin
 
 DIM, CLASSES = 8, 4
 SMALL: dict[str, Any] = {
@@ -104,18 +104,7 @@ def test_the_coefficients_are_the_probe_whatever_the_normalisation(train_data: A
 
 
 def test_features_in_a_folder_are_read_as_those_in_memory(train_data: Any, val_data: Any, tmp_path: Path) -> None:
-    origin = Origin(
-        encoder="any",
-        dataset="gaussians",
-        split="train",
-        weights_hash="0",
-        preprocess_hash="0",
-        images_hash="0",
-        representation="card",
-        precision="float32",
-        code_version="0",
-    )
-    Features(*train_data, origin).save(tmp_path / "features", shard_size=70)
+    Features(*train_data, ORIGIN).save(tmp_path / "features", shard_size=70)
     stored = load_features(tmp_path / "features")
     for options in ({}, {"window_bytes": 4 * DIM * 64}):
         probe = StreamedProbe(**SMALL, **options).fit(stored.x, stored.y)

@@ -49,10 +49,7 @@ def test_name_arguments_and_torch_hub_load_the_same_encoder(
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+def server(own_folders: Path) -> Iterator[Any]:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
     with serving({"/tiny.pth": checkpoint("tiny")}) as running:
         write_card("tiny", f"{running.url}/tiny.pth")

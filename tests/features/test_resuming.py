@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.feature_runs import (
     Slowly,
     encoder,
     image_set,
+    kill_at_work,
     shard_names,
     to_tensor,
     with_damaged,
@@ -55,14 +55,7 @@ def stopped_after(folder: Path, n_shards: int) -> list[str]:
 
 def test_a_killed_run_goes_on_and_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
     folder = tmp_path / "features"
-    process = Child(lambda: len(run(folder, Slowly(0.05)))).process
-    patience = time.monotonic() + 100
-    while len(shard_names(folder)) < 2 and time.monotonic() < patience:
-        assert process.is_alive()
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    assert process.exitcode == -9
+    kill_at_work(lambda: len(run(folder, Slowly(0.05))), folder)
     finished = shard_names(folder)
     assert 2 <= len(finished) < 5 and not (folder / "index.json").exists()
     with pytest.raises(DataError, match="unfinished; run the same command again"):

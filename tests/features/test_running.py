@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.children import Child
-from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, shard_names, to_tensor, with_damaged
+from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, kill_at_work, shard_names, to_tensor, with_damaged
 from zoo.datasets import ImageData
 from zoo.errors import DataError, QueryError, StoreError
 from zoo.execution.executor import Executor, Resources, WorkResult, select_part
@@ -131,14 +129,7 @@ def test_parts_write_the_same_files_in_any_order_and_the_last_one_ends_it(
 
 def test_a_killed_driver_is_gone_on_from(usual: dict[str, bytes], tmp_path: Path) -> None:
     setting = setting_at(tmp_path, load=slow)
-    process = Child(lambda: done(setting).run).process
-    folder, patience = folder_of(tmp_path, "one", "train"), time.monotonic() + 100
-    while len(shard_names(folder)) < 2 and time.monotonic() < patience:
-        assert process.is_alive()
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    assert process.exitcode == -9
+    kill_at_work(lambda: done(setting).run, folder_of(tmp_path, "one", "train"))
     report = done(setting_at(tmp_path))
     assert report.n_done <= 4 and not report.incomplete
     assert contents(tmp_path) == usual

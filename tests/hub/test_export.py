@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,13 +207,10 @@ def test_what_cannot_be_exported_is_one_sentence(card: EncoderCard, found: Store
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+def home(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ZOO_OFFLINE", raising=False)
-    monkeypatch.chdir(tmp_path)
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
-    yield tmp_path
+    return own_folders
 
 
 def test_what_was_exported_is_loaded_with_the_same_features(home: Path) -> None:

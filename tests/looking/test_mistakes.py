@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.planted_features import ORIGIN
 from zoo.errors import DataError
 from zoo.evaluation.evaluating import Request, evaluate
 from zoo.evaluation.multilabel import evaluate_tags
 from zoo.evaluation.protocols import PROTOCOLS
 from zoo.evaluation.refit import keep_probe
 from zoo.features import Features
-from zoo.features.origin import Origin
 from zoo.looking import mistakes
 from zoo.looking.mistakes import (
     Predicted,
@@ -39,17 +39,7 @@ def predicted(rows: list[list[float]], labels: list[int] | None) -> Predicted:
 
 
 def made(x: Any, y: Any, *, split: str = "train", classes: tuple[str, ...] = CLASSES, **more: Any) -> Features:
-    origin = Origin(
-        encoder="tiny",
-        dataset="planted",
-        split=split,
-        weights_hash="w",
-        preprocess_hash="p",
-        images_hash=split,
-        representation="card",
-        precision="float32",
-        code_version="zoo 1, featurising 1",
-    )
+    origin = replace(ORIGIN, encoder="tiny", dataset="planted", split=split, images_hash=split)
     names = [f"{split} {number}" for number in range(len(y))]
     return Features(x=np.asarray(x, np.float32), y=y, origin=origin, names=names, classes=classes, **more)
 

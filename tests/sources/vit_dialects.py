@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from . import in_double
-from .vit_forward import Block, affine, attention, exact_gelu, layer_norm, patches
+from .vit_forward import Block, affine, attention, exact_gelu, layer_norm, patches, read_block
 from .vit_names import Shapes, Size, State, filled, linear_shapes, norm_shapes
 
 
@@ -95,17 +95,7 @@ def tokens(weights: Mapping[str, Tensor], images: Tensor, kind: Kind, *, n_heads
     if kind.norms_first:
         x = layer_norm(x, affine(state, "norm_pre"), eps=1e-6)
     for number in sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")}):
-        at = f"blocks.{number}"
-        block = Block(
-            norm_1=affine(state, f"{at}.norm1"),
-            qkv=affine(state, f"{at}.attn.qkv"),
-            out=affine(state, f"{at}.attn.proj"),
-            norm_2=affine(state, f"{at}.norm2"),
-            up=affine(state, f"{at}.mlp.fc1"),
-            down=affine(state, f"{at}.mlp.fc2"),
-            scale_1=state.get(f"{at}.ls1.gamma", 1.0),
-            scale_2=state.get(f"{at}.ls2.gamma", 1.0),
-        )
+        block = read_block(state, f"blocks.{number}")
         if kind.is_post_norm:
             x = layer_norm(x + attention(x, block, n_heads=n_heads), block.norm_1, eps=1e-6)
             x = layer_norm(x + mlp(x, block, kind), block.norm_2, eps=1e-6)
@@ -414,14 +404,7 @@ def rms_norm(x: Tensor, scale: Tensor) -> Tensor:
 
 def _blocks(state: Mapping[str, Tensor]) -> list[Block]:
     return [
-        Block(
-            norm_1=affine(state, f"blocks.{number}.norm1"),
-            qkv=affine(state, f"blocks.{number}.attn.qkv"),
-            out=affine(state, f"blocks.{number}.attn.proj"),
-            norm_2=affine(state, f"blocks.{number}.norm2"),
-            up=affine(state, f"blocks.{number}.mlp.fc1"),
-            down=affine(state, f"blocks.{number}.mlp.fc2"),
-        )
+        read_block(state, f"blocks.{number}")
         for number in sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")})
     ]
 

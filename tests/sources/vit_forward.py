@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -36,6 +36,20 @@ class Block:
 
 def affine(weights: Weights, name: str) -> Affine:
     return weights[f"{name}.weight"], weights.get(f"{name}.bias")
+
+
+def read_block(weights: Weights, at: str) -> Block:
+    """The block at a place, by the names that DINO's script gave and most took over."""
+    return Block(
+        norm_1=affine(weights, f"{at}.norm1"),
+        qkv=affine(weights, f"{at}.attn.qkv"),
+        out=affine(weights, f"{at}.attn.proj"),
+        norm_2=affine(weights, f"{at}.norm2"),
+        up=affine(weights, f"{at}.mlp.fc1"),
+        down=affine(weights, f"{at}.mlp.fc2"),
+        scale_1=weights.get(f"{at}.ls1.gamma", 1.0),
+        scale_2=weights.get(f"{at}.ls2.gamma", 1.0),
+    )
 
 
 def layer_norm(x: Tensor, norm: Affine, *, eps: float) -> Tensor:
@@ -105,17 +119,7 @@ def with_class_token(tokens: Tensor, class_token: Tensor) -> Tensor:
 def vit(weights: Weights, images: Tensor, *, n_heads: int, eps: float = 1e-6) -> list[Tensor]:
     """Normed tokens after every block of the ViT of DINO, iBOT, Mugs, MAE, MSN and MoCo v3."""
     weights, images = in_double(weights), images.double()
-    blocks = [
-        Block(
-            norm_1=affine(weights, f"{at}.norm1"),
-            qkv=affine(weights, f"{at}.attn.qkv"),
-            out=affine(weights, f"{at}.attn.proj"),
-            norm_2=affine(weights, f"{at}.norm2"),
-            up=affine(weights, f"{at}.mlp.fc1"),
-            down=affine(weights, f"{at}.mlp.fc2"),
-        )
-        for at in _places(weights, "blocks")
-    ]
+    blocks = [read_block(weights, at) for at in _places(weights, "blocks")]
     x = with_class_token(patches(images, *affine(weights, "patch_embed.proj")), weights["cls_token"])
     seen = outputs_of_blocks(x + weights["pos_embed"], blocks, n_heads=n_heads, eps=eps)
     return [layer_norm(tokens, affine(weights, "norm"), eps=eps) for tokens in seen]
@@ -129,13 +133,9 @@ def beit(weights: Weights, images: Tensor, *, n_heads: int) -> list[Tensor]:
         q_bias, v_bias = weights[f"{at}.attn.q_bias"], weights[f"{at}.attn.v_bias"]
         qkv_bias = torch.cat((q_bias, torch.zeros_like(q_bias), v_bias))
         blocks.append(
-            Block(
-                norm_1=affine(weights, f"{at}.norm1"),
+            replace(
+                read_block(weights, at),
                 qkv=(weights[f"{at}.attn.qkv.weight"], qkv_bias),
-                out=affine(weights, f"{at}.attn.proj"),
-                norm_2=affine(weights, f"{at}.norm2"),
-                up=affine(weights, f"{at}.mlp.fc1"),
-                down=affine(weights, f"{at}.mlp.fc2"),
                 scale_1=weights[f"{at}.gamma_1"],
                 scale_2=weights[f"{at}.gamma_2"],
             )

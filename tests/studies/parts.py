@@ -1,9 +1,18 @@
-"""One claim or estimate of what a study finds, for the tests of studies."""
+"""What a study finds, and one claim or estimate of it, for the tests of studies."""
 
 from __future__ import annotations
 
 from zoo.analysis.columns import Estimate
+from zoo.analysis.table import StudyTable
 from zoo.studies.findings import Claim, Findings
+from zoo.studies.running import StudyFunction, StudyOptions
+
+
+def find(study: StudyFunction, table: StudyTable) -> Findings:
+    """What it finds on a table, without options."""
+    found = study(table, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
 
 
 def claim(findings: Findings, words: str) -> Claim:

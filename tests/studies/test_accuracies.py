@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
-from tests.studies.parts import claim
-from zoo.analysis.table import StudyTable, build_table
+from tests.studies.parts import claim, find
+from zoo.analysis.table import build_table
 from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, find_study, load_study
+from zoo.studies.running import find_study, load_study
 
-STUDY = load_study(find_study("do_accuracies_agree"))
+study = partial(find, load_study(find_study("do_accuracies_agree")))
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
-
-
-def study(table: StudyTable) -> Findings:
-    found = STUDY(table, StudyOptions())
-    assert isinstance(found, Findings)
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,25 +11,19 @@ from analysis.label_free_vs_probe.agreement import predictions, setting_correlat
 from analysis.label_free_vs_probe.populations import build_measured_populations
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
+from tests.studies.parts import find
 from tests.studies.test_label_free_populations import POCKET, errors, metric
-from zoo.analysis.table import StudyTable, study_table
+from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import use_style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions
 
 NAME = "label_free_vs_probe"
 claims = study_module(NAME)
 figures = study_module(NAME, "tables")
 
-STUDY = with_few_draws(NAME, **QUICK)
+study = partial(find, with_few_draws(NAME, **QUICK))
 GOOD, RANDOM = "lidar", "rankme"
-
-
-def study(table: StudyTable) -> Findings:
-    found = STUDY(table, StudyOptions())
-    assert isinstance(found, Findings)
-    return found
 
 
 def claim(findings: Findings, *words: str) -> Claim:

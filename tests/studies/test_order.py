@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings
-from tests.studies.parts import claim
+from tests.studies.parts import claim, find
 from zoo.analysis.table import StudyTable, build_table
-from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, find_study, load_study
+from zoo.studies.running import find_study, load_study
 
-STUDY = load_study(find_study("does_the_order_matter"))
+study = partial(find, load_study(find_study("does_the_order_matter")))
 HELD_OUT = "train-cmplmnt-ntest_train-sbst-ntest"
-
-
-def study(table: StudyTable) -> Findings:
-    found = STUDY(table, StudyOptions())
-    assert isinstance(found, Findings)
-    return found
 
 
 def planted(n: int, union: Callable[[float, float, float, float], float]) -> StudyTable:

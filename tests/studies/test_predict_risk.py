@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tests.each import for_each
-from tests.shipped import study_module
+from tests.shipped import LIGHT, study_module
 from zoo.analysis.importance import (
     Importance,
     estimate_level_effect,
@@ -32,16 +32,6 @@ from zoo.studies.trees import (
 
 of_variance = study_module("which_choices_predict_risk")
 
-LIGHT = {
-    "rounds": 40,
-    "eta": 0.2,
-    "max_depth": 3,
-    "min_child_weight": 1,
-    "lambda": 1.0,
-    "alpha": 0.0,
-    "subsample": 1.0,
-    "colsample_bytree": 1.0,
-}
 DIMENSIONS = TreeChoice(words="more dimensions", feature="z_dim")
 VIT = TreeChoice(words="a ViT", feature="family", levels=("vit",))
 EPOCHS = TreeChoice(words="more epochs", feature="epochs")

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_findings, shipped_table
-from tests.studies.parts import claim
+from tests.studies.parts import claim, find
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable, build_table
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, find_study, load_study
+from zoo.studies.running import find_study, load_study
 
-STUDY = load_study(find_study("do_statistics_predict"))
+study = partial(find, load_study(find_study("do_statistics_predict")))
 FORMULA = "train_test ~ np.log(train_rank) + train_uniformity + trainrealaug_alignment"
-
-
-def study(table: StudyTable) -> Findings:
-    found = STUDY(table, StudyOptions())
-    assert isinstance(found, Findings)
-    return found
 
 
 def estimate(findings: Findings, method: str, term: str) -> Estimate:

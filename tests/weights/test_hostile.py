@@ -20,12 +20,9 @@ from zoo.weights.tensors import write_tensors
 
 
 @pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
-    monkeypatch.chdir(tmp_path)
+def folders(own_folders: Path) -> Path:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
-    return tmp_path
+    return own_folders
 
 
 @pytest.fixture

@@ -23,13 +23,10 @@ NOTHING: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folders(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folders of the user's own; returns that of the cached weights."""
-    for variable in ("ZOO_HOME", "ZOO_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
     for variable in ("ZOO_MIRROR", "ZOO_LOCK"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.chdir(tmp_path)
     return get_weights_folder()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ..cards.catalogue import load_catalogue
 from ..cards.schema import EncoderCard, Missing
@@ -176,7 +176,6 @@ def _nan_reason(cell: Any) -> str:
 
 
 FEWEST = 5  # encoders below which a study has nothing to say
-_Found = TypeVar("_Found")
 
 
 @contextmanager
@@ -195,16 +194,6 @@ def require_encoders(table: StudyTable, *, fewest: int = FEWEST) -> None:
         )
 
 
-def require_several(values: pd.Series, what: str) -> None:
-    """Raise QueryError if a population is all of one year, one family or the like."""
-    if values.nunique() < 2:
-        shown = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values.unique())
-        raise QueryError(
-            f"All {len(values)} encoders that can be compared have the {what} {shown or '(none)'}; "
-            "expected several to compare."
-        )
-
-
 def select_encoders(table: StudyTable, column: str, value: object) -> StudyTable:
     """The encoders with a value in a column, of which there must be one; the others are left out."""
     require_columns([column])
@@ -212,9 +201,3 @@ def select_encoders(table: StudyTable, column: str, value: object) -> StudyTable
     if chosen.empty:
         raise QueryError(f"No encoder of the table has the {column} {value}, expected some to follow; add one.")
     return table.only(chosen, because=f"{column} is not {value}")
-
-
-def answer_by_group(table: StudyTable, column: str, answer: Callable[[StudyTable], _Found]) -> dict[str, _Found]:
-    """The answer for each group of encoders that has a year and a full-shot error, by the value of a column."""
-    groups = table.frame.dropna(subset=["year", "train_test"])[column].dropna().unique()
-    return {str(group): answer(select_encoders(table, column, group)) for group in sorted(groups)}

@@ -275,14 +275,14 @@ def estimate_errors(
     if images.dataset == IMAGENET:
         known |= _measured(trained, n)
     else:
-        supervision = list_supervision(trained[name] for name in known)
+        supervision = list_supervision([trained[name] for name in known])
         pairs = zip(known.items(), supervision, strict=True)
         known = {name: _doubted(one) if saw_labels else one for (name, one), (_, saw_labels) in pairs}
     own = _on_these_images(dataset, known)
     if own:  # which say how difficult these images are
         shift = fmean(one.odds - known[name].odds for name, one in own.items())
         known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
-    farthest = map(_continue_to, list_covariates(trained[name] for name in known))
+    farthest = map(_continue_to, list_covariates([trained[name] for name in known]))
     return {
         name: replace(one, is_untold=one.basis not in MEASURED and place > most)
         for (name, one), most in zip(known.items(), farthest, strict=True)

@@ -168,8 +168,8 @@ def compute(
     If an encoder fails, ``failed`` is called with its name and the error, and the others go on; without ``failed`` the
     error is raised.
     """
-    steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
-    cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
+    spans, size = {number: forward.span(number) for number in numbers}, forward.batch_size
+    cuts = [(number, span[at : at + size]) for number, span in spans.items() for at in range(0, len(span), size)]
     pin = forward.device.type == "cuda"
     running = dict.fromkeys(forward.networks)  # in order, without those that failed
     fillings: dict[GroupNetwork, _ShardBuffer] = {}
@@ -187,18 +187,19 @@ def compute(
 
     with _deaths_told(), ExitStack() as stack:
         ready = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
-        batches = stack.enter_context(decode_batches(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
+        batches = stack.enter_context(
+            decode_batches(forward.decoding, [cut for _, cut in cuts], n_workers=forward.n_workers, pin=pin)
+        )
         stack.enter_context(torch.inference_mode())
         stack.enter_context(use_full_precision())
-        stack.enter_context(use_fast_forward(forward.device))
-        for (number, start), batch in zip(steps, batches, strict=True):
+        for (number, cut), batch in zip(cuts, batches, strict=True):
             if not fillings:
                 fillings.update({network: _ShardBuffer(forward, network, number) for network in running})
             if batch.refusal:
                 raise DataError(batch.refusal)
             if batch.unreadable and not forward.skip_corrupt:
                 raise CorruptImage(batch.unreadable[0].image, batch.unreadable[0].reason)
-            is_last = start + forward.batch_size >= forward.span(number).stop
+            is_last = cut.stop == spans[number].stop
             finished: list[ComputedShard] = []
             for network in list(running):
                 with watched(network):
@@ -233,7 +234,7 @@ def _output(
     is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
     pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
     autocast = get_autocast_dtype(network.precision)
-    with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+    with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None), use_fast_forward(device):
         if not network.is_compiled:
             return encode(pixels)  # (b, dim)
         n = len(pixels)

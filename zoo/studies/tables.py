@@ -133,11 +133,6 @@ def format_named_numbers(values: Mapping[str, float], *, signed: bool = False) -
     return ", ".join(f"{names[part]} {value:{'+' if signed else ''}.1f}" for part, value in values.items())
 
 
-def describe_accuracy(setting: str) -> str:
-    """The words for the accuracy of a setting: ``"full-shot"``, ``"1 %"``, ``"3-shot"``."""
-    return OUTCOMES[setting].label.removesuffix(" error").replace("Full", "full")
-
-
 COMPONENT_MARKS = dict(zip(PARTS, MARKS, strict=False))
 
 
