@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from zoo.datasets import open_dense
 from zoo.evaluation.segmentation import SegmentationProbe
 from zoo.evaluation.segmentation_metrics import SegmentationResult, compare_results, count_confusions
-from zoo.evaluation.segmentation_runs import load_for_whole_images
 from zoo.features.maps import MapGrid, featurise_maps, parse_map_grid
+from zoo.loading import load_for_whole_images
 
 CLASSES = ("background", *(f"object {number}" for number in range(20)), "bar")
 CELLS = {  # encoder, layer (None: what it pools), px

@@ -25,7 +25,7 @@ from typing import Any
 from .cards import gated_access
 from .cards.catalogue import get_base_card, load_catalogue
 from .cards.representations import derive_card
-from .cards.schema import EncoderCard, Missing
+from .cards.schema import EncoderCard, Missing, Preprocess
 from .encoders import Encoder, build_empty_encoder, build_encoder
 from .encoders.build import replace_pooling
 from .encoders.layouts import (
@@ -683,6 +683,19 @@ def load(
     if sized is not None:
         encoder = resize_encoder(encoder, encoder_card, sized)
     return encoder if card is encoder_card else replace_pooling(encoder, card), at_px
+
+
+def load_for_whole_images(name: str, *, px: int | None = None) -> tuple[torch.nn.Module, Any, Preprocess]:
+    """An encoder, the transform that gives it images whole, as squares, and what that does."""
+    card = get_base_card(load_catalogue()[name])
+    whole = derive_whole_preprocess(card if px is None else derive_sized_card(card, px))
+    encoder, _ = load(card.id, px=px)
+    return encoder, build_preprocess(whole), whole
+
+
+def derive_whole_preprocess(card: EncoderCard) -> Preprocess:
+    """The preprocessing of a card, but of whole images, resized to a square."""
+    return replace(card.preprocess, fit="squash", resize_px=card.preprocess.crop_px)
 
 
 def list_user_files(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:

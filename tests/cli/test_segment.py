@@ -13,8 +13,10 @@ from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import open_dense
 from zoo.datasets.dense import align_map
+from zoo.datasets.images import array_images
 from zoo.evaluation import load_probe
-from zoo.evaluation.segmentation_runs import load_for_whole_images, measure_segmentation, predict_maps
+from zoo.evaluation.segmentation_runs import measure_segmentation, predict_maps
+from zoo.loading import load_for_whole_images
 
 ENCODER, IMAGES = "pocket_simclr_rn_shapes", "shapes:classes=3,train=90,val=30,size_px=32"
 BOTH = (ENCODER, "pocket_simclr_vit_shapes")
@@ -89,6 +91,21 @@ def test_whole_images_are_resized_as_their_masks_are() -> None:
     moved, valid = align_map(ramp, np.ones((60, 90), bool), whole)
     assert moved.shape == (1, 48, 48) and valid.all() and (moved[0, 0, 0], moved[0, -1, -1]) == (0, 60 * 90 - 1)
     assert transform(Image.new("RGB", (90, 60))).shape == (3, 48, 48)
+
+
+def test_an_exported_probe_gives_the_probabilities_of_each_pixel(found: dict[str, Any], out: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    probe, data = load_probe(out / "probe"), open_dense(IMAGES, task="segmentation")
+    probe.export_onnx(out / "model.onnx")
+    px, transform = probe.about["px"], probe.network[1]
+    pictures = np.stack([np.asarray(data.val.images[i][0].resize((px, px))) for i in range(3)])
+    images = array_images(pictures, np.zeros(3, np.int64), name="new", split="new", classes=("image",))
+    session = runtime.InferenceSession(str(out / "model.onnx"), providers=["CPUExecutionProvider"])
+    pixels = np.stack([transform(image).numpy() for image, _ in images])
+    (given,) = session.run(["probabilities"], {"images": pixels})
+    assert given.shape == (3, 5, px, px) and np.allclose(given.sum(axis=1), 1, atol=1e-4)
+    predicted = np.stack([one for _, one in predict_maps(probe, images)])
+    assert (given.argmax(axis=1) == predicted).mean() > 0.999  # but for ties
 
 
 def test_depth_has_errors_in_its_unit_and_is_predicted(out: Path) -> None:

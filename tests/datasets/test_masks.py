@@ -313,6 +313,40 @@ def test_a_table_names_images_masks_and_parts(tmp_path: Path) -> None:
         open_dense(tmp_path / "pairs.csv", task="segmentation")
 
 
+def test_images_of_a_group_are_on_one_side_and_every_image_has_one(tmp_path: Path) -> None:
+    root = lay_out(tmp_path, "{name}.png", "{name}_mask.png")
+    lines = [f"{name}.png,{name}_mask.png,{'p1' if name in 'ac' else 'p2'}" for name in TRUTH]
+    file = root / "all.csv"
+    file.write_text("\n".join(["image,mask,patient", *lines]))
+    data = open_dense(file, task="segmentation", group="patient", val_share=0.5, seed=2)
+    assert {tuple(part.images.names) for part in (data.train, data.val)} == {("a.png", "c.png"), ("b.png", "d.png")}
+    assert data.train.images.groups is not None and len(set(data.train.images.groups.tolist())) == 1
+    ungrouped = open_dense(file, task="segmentation", val_share=0.5, seed=2)
+    assert "--group patient keeps them together" in notes(ungrouped)
+    file.write_text("\n".join(["image,mask,patient", *lines[:3], "d.png,d_mask.png,"]))
+    with pytest.raises(DataError, match="no group"):
+        open_dense(file, task="segmentation", group="patient")
+    with pytest.raises(QueryError, match=r"group is of tables, and .* is none"):
+        open_dense(root, task="segmentation", group="patient")
+
+
+def test_arrays_of_whole_numbers_are_masks(tmp_path: Path) -> None:
+    def write(path: Path, classes: np.ndarray) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.where(classes == 2, 300, classes).astype(np.int64))
+
+    root = lay_out(tmp_path, "{part}/images/{name}.png", "{part}/masks/{name}.npy", write)
+    np.save(root / "train/images/other.npy", np.zeros(3))
+    check(open_dense(root, task="segmentation"), ("0", "1", "300"))
+    write(root / "train/masks/a.npy", np.where(np.array(TRUTH["a"]) == 2, X, TRUTH["a"]))
+    data = open_dense(root, task="segmentation")
+    assert "pixels of -1 are ignored" in notes(data) and not data.train.maps[0][1].all()
+    for wrong, words in ((np.zeros((4, 6)), "float64 .4, 6."), (np.zeros((4, 6, 1), int), "int64 .4, 6, 1.")):
+        np.save(root / "train/masks/a.npy", wrong)
+        with pytest.raises(DataError, match=f"The mask 'train/masks/a.npy' of .* cannot be read .it is {words}"):
+            open_dense(root, task="segmentation")
+
+
 def test_parquet_files_have_images_and_masks_in_two_columns(tmp_path: Path) -> None:
     for part in ("train", "val"):
         names = [name for name in TRUTH if PARTS[name] == part]
@@ -365,6 +399,41 @@ def test_cocos_objects_become_classes_and_overlaps_and_crowds_are_ignored(tmp_pa
     truth["b"][0, 0] = truth["b"][3, 4:] = 1
     check(data, ("background", "cat", "dog"), truth=truth)
     assert "4 objects of " in notes(data) and "overlaps of two classes, and 1 crowd are ignored" in notes(data)
+
+
+def test_panoptic_segments_become_the_classes_of_their_categories(tmp_path: Path) -> None:
+    def write(path: Path, classes: np.ndarray) -> None:
+        ids = np.array([9, 300, 70_000])[classes]
+        ids[0, 0] = 0
+        put(path, np.stack([ids % 256, ids // 256 % 256, ids // 65536], axis=2))
+
+    lay_out(tmp_path, "images/{name}.bmp", "panoptic_all/{name}.png", write)
+    some = [{"id": 9, "category_id": 1}, {"id": 300, "category_id": 18}]
+    some += [{"id": 70_000, "category_id": 3, "iscrowd": 0}]
+    annotations: list[dict[str, Any]] = [
+        {"image_id": 7 + i, "file_name": f"{name}.png", "segments_info": some} for i, name in enumerate("abcd")
+    ]
+    annotations[3]["segments_info"] = [*some[:2], {**some[2], "iscrowd": 1}]
+    images = [{"id": one["image_id"], "file_name": one["file_name"].replace("png", "bmp")} for one in annotations]
+    categories = [{"id": 18, "name": "dog"}, {"id": 3, "name": "cat"}, {"id": 1, "name": "sky"}]
+    held = {"images": images, "annotations": annotations, "categories": categories}
+    file = tmp_path / "panoptic_all.json"
+    file.write_text(json.dumps(held))
+    truth = {name: np.array([0, 2, 1])[np.array(classes)] for name, classes in TRUTH.items()}
+    truth["d"][truth["d"] == 1] = X
+    for one in truth.values():
+        one[0, 0] = X
+    for spec in (file, tmp_path):
+        data = open_dense(spec, task="segmentation", val_share=0.3, seed=1)
+        check(data, ("sky", "cat", "dog"), truth=truth)
+    assert "12 segments of " in notes(data)
+    annotations[0]["segments_info"] = some[:2]
+    file.write_text(json.dumps(held))
+    with pytest.raises(DataError, match=r"a.png holds the segment 70000, which .* does not list"):
+        open_dense(file, task="segmentation")
+    (tmp_path / "panoptic_all/b.png").unlink()
+    with pytest.raises(DataError, match=r"1 of 4 masks of .* are not there, the first is 'b.png'"):
+        open_dense(file, task="segmentation")
 
 
 def test_compressed_run_lengths_are_those_of_pycocotools() -> None:

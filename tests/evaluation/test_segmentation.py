@@ -16,10 +16,9 @@ from zoo.errors import DataError
 from zoo.evaluation import segmentation_solver as solver
 from zoo.evaluation.segmentation import (
     DepthProbe,
+    MaskReader,
     SegmentationProbe,
-    evaluate_depth,
-    evaluate_segmentation,
-    make_mask_reader,
+    evaluate_map_probe,
 )
 from zoo.evaluation.segmentation_metrics import (
     DepthResult,
@@ -65,7 +64,8 @@ def featured(x: Any, split: str = "train", **known: Any) -> Features:
 def test_classes_that_places_say_are_found_and_the_interval_holds_the_value() -> None:
     x, masks, _ = planted(60, seed=0, noise=0.1)
     x_test, test_masks, _ = planted(40, seed=1, noise=0.1)
-    found = evaluate_segmentation(featured(x), featured(x_test, "val"), masks, test_masks, GRID, CLASSES)
+    probe = SegmentationProbe(GRID, n_classes=3).fit(x, masks)
+    found = evaluate_map_probe(probe, featured(x), featured(x_test, "val"), test_masks, classes=CLASSES)
     miou = found.metrics["miou"]
     assert miou.value > 80  # the rest is where upsampled logits cross, between places
     assert miou.ci_low is not None and miou.ci_high is not None and miou.ci_low < miou.value < miou.ci_high
@@ -164,7 +164,8 @@ def test_depth_that_places_say_is_found_in_its_unit() -> None:
     x, _, depths = planted(60, seed=0, px=1)
     x_test, _, test_depths = planted(30, seed=1, px=1)
     how: dict[str, Any] = {"unit": "metres", "n_draws": 200}
-    found = evaluate_depth(featured(x), featured(x_test, "val"), depths, test_depths, GRID, **how)
+    probe = DepthProbe(GRID).fit(x, depths)
+    found = evaluate_map_probe(probe, featured(x), featured(x_test, "val"), test_depths, **how)
     assert found.values["rmse"] < 0.02 and found.values["within_ratio"] > 99
     away = DepthProbe(GRID, penalties=(1e6,)).fit(x, depths).predict(x_test)
     assert np.ptp(away) < 0.01  # the mean of all
@@ -203,8 +204,8 @@ def test_masks_are_read_at_their_own_size_where_images_are_squashed_and_else_as_
         unit="",
         fingerprint="",
     )
-    assert make_mask_reader(wide, replace(about, fit="squash"))[0][0].shape == (20, 60)
-    labels, valid = make_mask_reader(wide, about)[0]
+    assert MaskReader(wide, replace(about, fit="squash"))[0][0].shape == (20, 60)
+    labels, valid = MaskReader(wide, about)[0]
     assert labels.shape == (32, 32) and labels.dtype == np.int64 and valid.all()
 
 

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import load_catalogue
 from ..cards.costs import estimate_memory, find_cost
-from ..datasets import ImageData, ImageSet
+from ..cards.schema import Preprocess
+from ..datasets import DenseData, ImageData, ImageSet
 from ..errors import DataError, QueryError, format_count
-from ..evaluation.evaluating import get_features_folder, get_runs_folder
+from ..evaluation.evaluating import get_runs_folder
 from ..features import Features, featurise, load_features
+from ..features.featurising import compute_shard_size
 from ..features.store import hash_preprocess
-from ..features.work_items import FeaturisingOptions
+from ..features.work_items import FeaturisingOptions, build_features_path
 from ..files import replace_file
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
@@ -83,7 +85,7 @@ class Counting:
 class RaceContext:
     """What all contenders on one data set share."""
 
-    data: ImageData
+    data: ImageData | DenseData
     schedule: Schedule
     root: Path  # of all evaluations
     how: FeaturisingOptions = field(default_factory=FeaturisingOptions)
@@ -96,7 +98,9 @@ class RaceContext:
 
     @property
     def parts(self) -> dict[str, ImageSet]:
-        return {"train": self.data.train, "val": self.data.val}
+        if isinstance(self.data, ImageData):
+            return {"train": self.data.train, "val": self.data.val}
+        return {"train": self.data.train.images, "val": self.data.val.images}
 
     @cached_property
     def chunks(self) -> dict[str, list[Rows]]:
@@ -143,11 +147,9 @@ class RaceContext:
             f"{self.device} of {platform.node() or 'this machine'}, {format_count(torch.get_num_threads(), 'thread')}"
         )
 
-    def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
+    def encoder(self, name: str, load: Load) -> tuple[torch.nn.Module, Any]:
         """An encoder and its preprocessing; the last ones stay in memory."""
         if name not in self.loaded:
-            from ..loading import load
-
             self.make_room(_MOST_LOADED - 1)
             self.loaded[name] = (self.load or load)(name)
         return self.loaded[name]
@@ -163,6 +165,8 @@ class RaceContext:
 class ImageContender:
     """One encoder on the images of a data set."""
 
+    stored = "float32"  # the type of the numbers on the disk
+
     def __init__(self, name: str, ground: RaceContext, *, expects: bool = False) -> None:
         self.name = load_catalogue().id_of(name)
         self.ground = ground
@@ -172,11 +176,26 @@ class ImageContender:
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
         self._weights_hash = ""
-        self._speed_file = get_runs_folder(ground.root, self.name).parent / _SPEED
+        self._speed_file = get_runs_folder(self.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
         self._folders: dict[str, Path] = {}  # of features, by split and fingerprint of images
         self._there: set[str] = set()  # fingerprints of images with features
+
+    @property
+    def root(self) -> Path:
+        """What its features are below."""
+        return self.ground.root
+
+    @property
+    def preprocess(self) -> Preprocess:
+        """What images go through."""
+        return load_catalogue()[self.name].preprocess
+
+    @property
+    def called(self) -> str:
+        """What its features are kept under."""
+        return self.name
 
     @property
     def seconds_per_image(self) -> float:
@@ -233,7 +252,7 @@ class ImageContender:
         images = self.ground.parts[part]
         everything = self.some(part, np.arange(len(images)))
         try:
-            everything.save(self._folder(images))
+            everything.save(self._folder(images), shard_size=compute_shard_size(everything.dim))
         except DataError as error:  # they are right all the same
             self.notes.append(f"{self.name}: its features are kept in the parts of the race alone. {error}")
             return everything
@@ -244,7 +263,7 @@ class ImageContender:
 
     def labelled(self, rows: Rows) -> Features:
         """The features of some training images, ascending; of all of them kept as a whole part."""
-        return self.part("train") if len(rows) == len(self.ground.data.train) else self.some("train", rows)
+        return self.part("train") if len(rows) == len(self.ground.parts["train"]) else self.some("train", rows)
 
     def keep_parts(self, *, completes: bool = False) -> None:
         """Keeps whole parts of which all chunks are there, or ``completes`` those of which some are."""
@@ -258,7 +277,7 @@ class ImageContender:
         images = self.ground.parts[part].subset(rows, split=self.ground.parts[part].split)
         origin = (self.whole(part) or self.chunk(part, 0)).origin
         return Features(
-            x=self.features(part, rows),
+            x=self._read(part, rows),
             y=images.labels,
             origin=replace(origin, split=images.split, images_hash=images.fingerprint),
             names=list(images.names),
@@ -268,6 +287,9 @@ class ImageContender:
             tags=images.tags,
             target=images.target,
         )
+
+    def _read(self, part: str, rows: Rows) -> Any:
+        return self.features(part, rows)
 
     def chunk(self, part: str, number: int) -> Features:
         """The features of one chunk."""
@@ -293,15 +315,15 @@ class ImageContender:
     def _folder(self, images: ImageSet) -> Path:
         key = f"{images.split} {images.fingerprint}"
         if key not in self._folders:
-            how = self.ground.how
-            self._folders[key] = get_features_folder(self.ground.root, self.name, images, precision=how.precision)
+            how: Any = {"precision": self.ground.how.precision, "stored": self.stored}
+            self._folders[key] = self.root.joinpath(*build_features_path(self.called, images, **how))
         return self._folders[key]
 
     def _checked(self, found: Features) -> Features:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
         from ..encoders.preprocess import build_preprocess  # torchvision, which a plan does without
 
-        of_card = hash_preprocess(build_preprocess(load_catalogue()[self.name].preprocess))
+        of_card = hash_preprocess(build_preprocess(self.preprocess))
         if self.ground.load is None and found.origin.preprocess_hash != of_card:
             raise DataError(
                 f"The features of {self.name} in {found.where} were made with another preprocessing than that of its "
@@ -310,7 +332,7 @@ class ImageContender:
         if self._weights_hash not in ("", found.origin.weights_hash):
             raise DataError(
                 f"The features of {self.name} in {found.where} are of other weights than those of other images of "
-                f"{found.origin.dataset!r}; remove {get_runs_folder(self.ground.root, self.name).parent} to compute "
+                f"{found.origin.dataset!r}; remove {get_runs_folder(self.root, self.name).parent} to compute "
                 "them "
                 "again."
             )
@@ -327,7 +349,7 @@ class ImageContender:
 
     def _computed(self, images: ImageSet, folder: Path) -> Features:
         """Features of some images; in smaller batches where the memory of the device asks for it."""
-        encoder, preprocess = self.ground.encoder(self.name)
+        encoder, preprocess = self.ground.encoder(self.name, self._load)
         while True:
             try:
                 return self._timed(encoder, preprocess, images, folder)
@@ -352,19 +374,29 @@ class ImageContender:
             )
             self.ground.tell(self.notes[-1])
 
+    @staticmethod
+    def _load(name: str) -> tuple[torch.nn.Module, Any]:
+        from ..loading import load
+
+        return load(name)
+
+    def _featurise(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, **how: Any) -> Features:
+        """Features of some images, in the ``folder`` or in memory."""
+        representation = self.name.partition("@")[2] or "card"
+        how = {**asdict(self.ground.how), "batch_size": self.batch_size, "skip_corrupt": False, **how}
+        return featurise(encoder, preprocess, images, name=self.name, representation=representation, **how)
+
     def _timed(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, folder: Path) -> Features:
-        how = asdict(self.ground.how) | {"batch_size": self.batch_size, "skip_corrupt": False}
-        of_encoder: dict[str, Any] = {"name": self.name, "representation": self.name.partition("@")[2] or "card"}
         if not self._is_warm:
             few = images.subset(np.arange(min(_WARMING, len(images))), split="first")
-            featurise(encoder, preprocess, few, **of_encoder, **how)
+            self._featurise(encoder, preprocess, few)
             self._is_warm = True
         on_gpu = self.ground.device.startswith("cuda")
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(self.ground.device)
         counting = Counting(self.ground.progress(images.split))
         started = time.perf_counter()
-        found = featurise(encoder, preprocess, images, folder=folder, **of_encoder, **how, progress=counting)
+        found = self._featurise(encoder, preprocess, images, folder=folder, progress=counting)
         seconds = time.perf_counter() - started
         if counting.n:
             self.n_computed += counting.n

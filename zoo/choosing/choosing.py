@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.answers import AnswerTable, ShownInNotebooks, make_axes
-from ..cards.catalogue import load_catalogue
-from ..datasets import ImageData, open_images
+from ..cards.catalogue import get_base_card, load_catalogue
+from ..datasets import DenseData, ImageData, open_images
+from ..datasets.dense import MapSet
 from ..datasets.images import count_copies, count_shared_groups
 from ..datasets.labels import describe_class_doubts
 from ..datasets.notes import describe_decoding
@@ -31,6 +32,7 @@ from ..features.work_items import FeaturisingOptions
 from ..files import get_evaluations_folder
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
+from .boards import SEGMENTATION
 from .candidates import ImageContender, Load, RaceContext
 from .comparing import LabelCurve, draw_label_parts, measure_label_curve
 from .constraints import DEVICES, Constraints, join_names
@@ -67,7 +69,6 @@ TIME_S = 3600.0  # that a choice may take
 LEAST_S = 60.0  # of featurising, below which nothing is saved
 FIRST_SHARE = 0.4  # of the time, for the first rung of a shortlist
 RACE_SHARE = 0.8  # of the time, for the race; the rest is for what comes after it
-_BYTES_A_NUMBER = 4  # features are float32
 _N_SIZES = 16  # images whose size is looked at
 
 
@@ -86,6 +87,7 @@ class DataFacts:
     fingerprints: tuple[str, str]
     notes: tuple[str, ...]  # on copies, groups and classes
     target: str = ""  # what labels measure that are numbers
+    has_masks: bool = False  # in place of labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class ChoicePlan:
     time_s: float | None
     plan: Plan
     protocol: str  # of the probes on all labels
+    judge: str  # before all labels are there
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -210,7 +213,7 @@ class Choice(ShownInNotebooks):
         return {"winner": self.winner, "ties": list(self.ties), **found}
 
 
-def plan_choice(images: str | os.PathLike[str] | ImageData, **options: Any) -> ChoicePlan:
+def plan_choice(images: str | os.PathLike[str] | ImageData | DenseData, **options: Any) -> ChoicePlan:
     """What :func:`choose` would do: which encoders and why, bytes to fetch, and seconds.
 
     Nothing is fetched and no feature is computed. Options and errors are those of :func:`choose`; ``decompose`` and
@@ -220,7 +223,7 @@ def plan_choice(images: str | os.PathLike[str] | ImageData, **options: Any) -> C
 
 
 def choose(
-    images: str | os.PathLike[str] | ImageData,
+    images: str | os.PathLike[str] | ImageData | DenseData,
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
@@ -246,9 +249,10 @@ def choose(
 
     Parameters
     ----------
-    images : str, path or ImageData
+    images : str, path, ImageData or DenseData
         As :func:`zoo.datasets.open_images` takes them. Encoders are compared on the part "val", with probes trained on
-        the part "train".
+        the part "train". Those with masks, as :func:`zoo.datasets.open_dense` gives them, by the share of the pixels of
+        an image that a probe on maps names wrongly, without label curves.
     constraints : Constraints, optional
         What an encoder must satisfy.
     encoders : int or sequence of str
@@ -267,9 +271,9 @@ def choose(
     root : path, optional
         Folder of features, speeds and probes; that of ``zoo evaluate`` by default.
     decompose : bool
-        Also the components of the winner's error; its features of all images are then computed.
+        Also the components of the winner's error; its features of all images are then computed. Not of masks.
     mistakes : bool
-        Also what the winner's probe gets wrong, on the images that it was judged on; not of images with tags.
+        Also what the winner's probe gets wrong, on the images that it was judged on; not of images with tags or masks.
     protocol : str
         Of the probes: "zoo-logistic-3", or "zoo-logistic-2" for unscaled features.
     offline : bool
@@ -323,13 +327,18 @@ def choose(
     ground = contenders[0].ground
     tell(f"{format_count(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
     caches = {name: ProbeCache(get_runs_folder(ground.root, name), protocol=plan.protocol) for name in by_name}
-    probe = build_logistic_scorer(
-        task,
-        seed=seed,
-        device=device,
-        protocol=plan.protocol,
-        kept=lambda name, rows: (by_name[name].labelled(rows), caches[name]),
-    )
+    probe: Probe
+    if plan.data.has_masks:
+        of_masks: Any = task
+        probe, caches, mistakes = of_masks.fit, {}, False
+    else:
+        probe = build_logistic_scorer(
+            task,
+            seed=seed,
+            device=device,
+            protocol=plan.protocol,
+            kept=lambda name, rows: (by_name[name].labelled(rows), caches[name]),
+        )
     try:
         found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
     except NoneLeft as error:
@@ -338,9 +347,10 @@ def choose(
     for one in found.standings:
         if one.status != "failed":
             by_name[one.name].keep_parts()
-    probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:N_CURVES]
+    n_curves = 0 if plan.data.has_masks else N_CURVES
+    probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:n_curves]
     ends = math.inf if time_s is None else started + time_s
-    curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell)
+    curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell) if probed else []
     risk, notes = None, [*found.notes, *dict.fromkeys(text for one in caches.values() for text in one.problems)]
     if len(curves) < len(probed):
         notes.append(f"There was no time for the label curves of {len(probed) - len(curves)} of the best.")
@@ -359,13 +369,14 @@ def choose(
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     wrong = None
     mistakes = mistakes and not task.numbers
-    if mistakes and ground.data.train.tags:
+    if mistakes and ground.parts["train"].tags:
         notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
     elif mistakes:
         tell(f"{leader.name}: its mistakes")
         wrong = _mistakes(leader, found.leader, caches[leader.name], task, seed=seed, device=device)
+    verb, to = ("segment", "out") if plan.data.has_masks else ("evaluate", "to")
     usual = {
-        "to": None,
+        to: None,
         "protocol": PROTOCOL,
         "seed": 0,
         "device": None,
@@ -388,7 +399,7 @@ def choose(
         seconds=time.monotonic() - started,
         commands={
             "load": f'encoder, preprocess = zoo.load("{leader.name}")',
-            "evaluate": f"zoo evaluate {shlex.quote(leader.name)} {' '.join([plan.data.spelled, *options])} --save DIR",
+            "evaluate": f"zoo {verb} {shlex.quote(leader.name)} {' '.join([plan.data.spelled, *options])} --save DIR",
         },
     )
 
@@ -419,7 +430,7 @@ def _none_left(error: NoneLeft) -> DataError:
 
 
 def _prepared(
-    images: str | os.PathLike[str] | ImageData,
+    images: str | os.PathLike[str] | ImageData | DenseData,
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
@@ -448,9 +459,21 @@ def _prepared(
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
     plan = Plan(seed=seed, share=None, least_s=LEAST_S, budget_s=None if time_s is None else RACE_SHARE * time_s)
     if spelled is None:
-        spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
-    data = images if isinstance(images, ImageData) else open_images(images)
-    facts, task = _facts(data, spelled), build_task(data)
+        spelled = "IMAGES" if isinstance(images, ImageData | DenseData) else shlex.quote(os.fspath(images))
+    data = images if isinstance(images, ImageData | DenseData) else open_images(images)
+    facts = _facts(data, spelled)
+    task: Task
+    if isinstance(data, DenseData):
+        from ..evaluation.segmentation import PROTOCOL as SEGMENT  # scikit-learn, which a plan of labels does without
+        from .mask_race import MaskContender, build_mask_task
+
+        if decompose or protocol != PROTOCOL:
+            raise QueryError(f"Images of {data.name!r} have masks: no decomposition, and the protocol {SEGMENT} alone.")
+        task, protocol = build_mask_task(data, seed=seed), SEGMENT
+        if not isinstance(encoders, int):
+            encoders = [get_base_card(load_catalogue()[name]).id for name in encoders]
+    else:
+        task = build_task(data)
     if task.numbers:
         if decompose or protocol not in (PROTOCOL, RIDGE):
             raise QueryError(
@@ -470,12 +493,13 @@ def _prepared(
     listing = partial(
         select_shortlist,
         encoders,
-        n_labels=facts.n_train,
-        n_classes=len(np.unique(task.y_train)),
+        n_labels=max(facts.n_train, len(facts.classes)) if facts.has_masks else facts.n_train,
+        n_classes=len(facts.classes) if facts.has_masks else len(np.unique(task.y_train)),
         images=Images.named(like, domain),
         image_px=facts.image_px,
-        dataset=data.name,
+        dataset=None if facts.has_masks else data.name,
         offline=offline,
+        board=SEGMENTATION if facts.has_masks else None,
         seed=seed,
     )
     listed = listing(limits)
@@ -488,10 +512,11 @@ def _prepared(
             "of "
             f"about {slowest:.3g} images per second or more, so that slower ones are not on the list."
         )
+    usual_root = get_evaluations_folder() / ("maps" if facts.has_masks else "")
     ground = RaceContext(
         data=data,
         schedule=schedule,
-        root=get_evaluations_folder() if root is None else Path(root),
+        root=usual_root if root is None else Path(root),
         how=FeaturisingOptions(
             batch_size=batch_size,
             n_workers=n_workers,
@@ -504,8 +529,12 @@ def _prepared(
         progress=progress,
         tell=tell,
     )
-    contenders = [ImageContender(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
-    if task.numbers:  # what is expected are errors of classes
+    made = MaskContender if isinstance(data, DenseData) else ImageContender
+    contenders: list[ImageContender] = [made(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
+    if isinstance(data, DenseData):
+        of_masks: Any = task
+        of_masks.contenders.update((one.name, one) for one in contenders)
+    if task.numbers or facts.has_masks:  # what is expected are errors of classes
         listed = replace(listed, chosen=tuple(replace(entry, expected=None) for entry in listed.chosen))
     planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
     seconds = full_seconds = None
@@ -524,6 +553,7 @@ def _prepared(
         time_s=time_s,
         plan=plan,
         protocol=protocol,
+        judge=task.judge,
         notes=(*notes, *listed.notes),
     )
     expected = {entry.name: entry.expected for entry in listed.chosen}
@@ -548,11 +578,13 @@ def _planned(entry: ShortlistEntry, contender: ImageContender) -> Planned:
     )
 
 
-def _facts(data: ImageData, spelled: str) -> DataFacts:
-    train, test = data.train, data.val
+def _facts(data: ImageData | DenseData, spelled: str) -> DataFacts:
+    has_masks = isinstance(data, DenseData)
+    train, test = (part.images if isinstance(part, MapSet) else part for part in (data.train, data.val))
     counts = train.n_per_class()
     present = counts[counts > 0]
-    notes = list(dict.fromkeys([*describe_decoding([train, test]), *describe_class_doubts(data)]))
+    doubts = [] if isinstance(data, DenseData) else describe_class_doubts(data)
+    notes = list(dict.fromkeys([*describe_decoding([train, test]), *doubts]))
     if train.tags:
         notes.append(f"images of {data.name} have several labels: every combination of them counts as a class")
     copies = count_copies(train.contents, train.labels, test.contents, test.labels)
@@ -573,13 +605,14 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
         spelled=spelled,
         n_train=len(train),
         n_test=len(test),
-        classes=train.classes,
+        classes=data.train.classes,
         labels_a_class=(int(present.min()), int(present.max())),
         n_groups=groups,
         image_px=int(np.median([min(train.images[place].size) for place in some])),
-        fingerprints=(train.fingerprint, test.fingerprint),
+        fingerprints=(data.train.fingerprint, data.val.fingerprint),
         notes=tuple(notes),
         target=train.target,
+        has_masks=has_masks,
     )
 
 
@@ -634,7 +667,7 @@ def _costs(contender: ImageContender, task: Task, found: Race) -> Costs:
         memory_bytes=memory,
         memory_source=source,
         dim=dim,
-        feature_bytes=_BYTES_A_NUMBER * dim * (task.n_train + task.n_test),
+        feature_bytes=np.dtype(contender.stored).itemsize * dim * (task.n_train + task.n_test),
         n_images=found.images[contender.name],
         n_computed=contender.n_computed,
     )

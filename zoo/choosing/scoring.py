@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..datasets.images import ImageSet, get_numbers
 from ..datasets.subsets import draw_raw
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-3"  # of the probe
 PROTOCOLS_OF_PROBES, RIDGE = (PROTOCOL, "zoo-logistic-2"), "zoo-ridge-1"  # the last one of numbers
+SCORE = "ridge"  # judges before all labels are there
 _TRAIN_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
 _N_RANGES = 10  # of numbers, each of which is in every rung alike
 _FEWEST_A_CLASS = 2  # training images in the first rung
@@ -69,6 +70,7 @@ class Task:
     given_groups_test: NDArray[np.uint64] | None = None
     classes: tuple[str, ...] = ()
     numbers: tuple[Any, Any] | None = None
+    judge: ClassVar[str] = SCORE
 
     def __post_init__(self) -> None:
         if not len(self.y_train) or not len(self.y_test):

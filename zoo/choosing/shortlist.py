@@ -26,11 +26,13 @@ from ..cards.gated_access import GATED
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, WeightsUnavailable, format_count
 from ..optional import require_extra
+from ..results.reported_values import ReportedNumber
 from ..storage import is_offline
 from ..weights import maintenance
 from ..weights.locations import find_package_file, find_shipped_file, get_mirror, is_installed, is_path, resolve_source
 from ..weights.lock import find_locked_file as in_lock
 from ..weights.store import REGISTERED, format_recorded_name
+from .boards import ReportedBoard
 from .constraints import Constraints, Filter, LeftOut, apply_filters, build_filters, join_names
 from .expectations import ExpectedError, Images, estimate_errors, read_difficulties, read_effect_sizes
 from .ranking import NOBODY, UNTOLD, RankedEncoder, is_of_pocket, is_suited
@@ -94,6 +96,7 @@ def select_shortlist(
     image_px: int | None = None,
     dataset: str | None = None,
     offline: bool = False,
+    board: ReportedBoard | None = None,
     seed: int = 0,
 ) -> Shortlist:
     """Encoders worth a try on labelled images, in the order of the choice.
@@ -102,8 +105,8 @@ def select_shortlist(
     brought to ``n_labels / n_classes`` labels per class; ``images`` are those the user's are like, any unless given;
     ``image_px`` is the usual side of the images, for a note on
     those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
-    ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; ``seed`` is that of the
-    drawn effects.
+    ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; of a ``board`` the best come
+    first, up to half of the list; ``seed`` is that of the drawn effects.
 
     Raises
     ------
@@ -131,8 +134,14 @@ def select_shortlist(
     here = find_local_weights(everyone.values())
     candidates = [RankedEncoder(card, known.get(name), here=here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
+    on_board = []
     if isinstance(n, int):
-        entries = _diverse(passed, n, like, seed=seed)
+        numbers = board.select() if board else {}
+        best = sorted((one for one in passed if one.card.id in numbers), key=lambda one: -numbers[one.card.id].value)
+        on_board = [_entry(one, _format_reported(numbers[one.card.id])) for one in best[: math.ceil(n / 2)]]
+        taken = {entry.name for entry in on_board}
+        others = [one for one in passed if one.card.id not in taken]
+        entries = [*on_board, *_diverse(others, n - len(taken), like, seed=seed)]
     else:
         entries = [_entry(one, "you named it") for one in passed]
     unfit = (
@@ -144,7 +153,7 @@ def select_shortlist(
         chosen=tuple(entries),
         left_out=left_out,
         n_passed=len(passed),
-        notes=(*unfit, *_notes(entries, left_out, like, image_px)),
+        notes=(*unfit, *_describe_board(board, len(on_board), n), *_notes(entries, left_out, like, image_px)),
     )
 
 
@@ -417,6 +426,22 @@ def _why(one: RankedEncoder[ExpectedError | None], before: Sequence[RankedEncode
     if not new:
         return f"low though like others of the list, {error}{known}"
     return f"adds {join_names(new)}, {error}{known}"
+
+
+def _format_reported(number: ReportedNumber) -> str:
+    return (
+        f"{number.value:.1f} % {number.metric.replace('_', ' ').replace('iou', 'IoU')} on {number.dataset} as reported"
+    )
+
+
+def _describe_board(board: ReportedBoard | None, n_on_board: int, n: object) -> list[str]:
+    """What a shortlist rests on for which there is a board of reported numbers."""
+    if board is None or not isinstance(n, int):
+        return []
+    return [
+        f"The shortlist rests on {board.protocol} ({board.dataset}) for {format_count(n_on_board, 'encoder')}; others "
+        "are there by expected errors of linear probes of whole images, which do not tell masks."
+    ]
 
 
 def _notes(

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
-SCORE = "ridge"  # judges before all labels are there
 SHARE = 0.2  # of the cost of measuring everything
 FIRST_SHARE = 0.5  # of what the share allows, for the first rung
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
@@ -108,7 +107,6 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = field(default=SCORE, init=False)  # judges before all labels are there
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
@@ -319,7 +317,7 @@ class _Racing:
         """Featurises the images of a rung with all that are left, and judges them."""
         n_train, n_test = self.schedule.sizes[rung]
         has_all = n_train == self.task.n_train
-        score = "probe" if has_all else self.plan.score
+        score = "probe" if has_all else self.task.judge
         train, test = self.schedule.train[:n_train], self.schedule.test[:n_test]
         self.tell(
             f"rung {rung + 1}: {format_count(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test "
@@ -633,7 +631,7 @@ class _Racing:
             n_train=runner.n_train,
             n_test=runner.n_test,
             rung=runner.rung,
-            score=look.score if look else self.plan.score,
+            score=look.score if look else self.task.judge,
             reason=runner.reason,
         )
 

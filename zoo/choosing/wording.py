@@ -41,7 +41,9 @@ _MARKS = {"leader": "leader", "tie": "tie"}  # classes of rows on a page
 
 def _loss_of(choice: Choice) -> str:
     """What encoders are ranked by."""
-    return "unexplained variance" if choice.data.target else "error"
+    return (
+        "unexplained variance" if choice.data.target else "share of wrong pixels" if choice.data.has_masks else "error"
+    )
 
 
 def build_ranked_table(choice: Choice) -> AnswerTable:
@@ -57,10 +59,11 @@ def build_ranked_table(choice: Choice) -> AnswerTable:
         return [getattr(costs.get(one.name), name, None) for one in standings]
 
     parameters, _, licence = list_card_columns(load_catalogue()[one.name] for one in standings)
+    loss = "unexplained %" if choice.data.target else "pixels wrong %" if choice.data.has_masks else "error %"
     columns = [
         AnswerColumn("rank", ranks, has_numbers=True),
         AnswerColumn("encoder", [one.name for one in standings], key="encoder", role="name"),
-        *make_interval_columns([one.error for one in standings], "unexplained %" if choice.data.target else "error %"),
+        *make_interval_columns([one.error for one in standings], loss),
         *make_interval_columns(
             [None if one.verdict == "leader" else one.behind for one in standings], "behind", key="behind_points"
         ),
@@ -103,6 +106,7 @@ def describe_choice(choice: Choice) -> str:
     """What was chosen for."""
     data = choice.data
     labels = f"numbers ({data.target})" if data.target else format_count(len(data.classes), "class", "classes")
+    labels = f"masks of {labels}" if data.has_masks else labels
     return (
         f"Encoders for {data.name}: {data.n_train:,} training and {format_count(data.n_test, 'test image')}, {labels}"
     )
@@ -116,11 +120,18 @@ def answer(choice: Choice) -> list[str]:
     lines = [
         f"{leader.name} has the lowest error: {format_error(leader.error)} of {leader.n_test:,} test images, with "
         f"{labels}{corrected}."
-        if not choice.data.target
-        else f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
-        f"{format_error(leader.error)} on {leader.n_test:,} test images, with {labels} (R2 "
-        f"{1 - leader.error.value / 100:.2f}{corrected})."
     ]
+    if choice.data.target:
+        lines = [
+            f"{leader.name} leaves the least of the variance of {choice.data.target!r} unexplained: "
+            f"{format_error(leader.error)} on {leader.n_test:,} test images, with {labels} (R2 "
+            f"{1 - leader.error.value / 100:.2f}{corrected})."
+        ]
+    elif choice.data.has_masks:
+        lines = [
+            f"{leader.name} names the fewest pixels wrongly: {format_error(leader.error)}, the mean of "
+            f"{leader.n_test:,} test images, with {format_count(leader.n_train, 'mask')}{corrected}."
+        ]
     ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
@@ -197,6 +208,12 @@ def explain_numbers(choice: Choice) -> list[str]:
         what = (
             f"unexplained: percent of the variance of {target!r} in the test images, 100 (1 - R2), lower is better; "
             "ridge regression; 95 % confidence intervals over test images, given that variance"
+        )
+    if choice.data.has_masks:
+        what = (
+            "pixels wrong: percent of the valid pixels of an image, the mean over test images, lower is better; the "
+            "probe of zoo segment, or a coarser one for encoders that were dropped before all masks; 95 % confidence "
+            "intervals over test images. Images are resized whole to squares"
         )
     lines = [
         what,
@@ -406,10 +423,11 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
     yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
     few, many = data.labels_a_class
     each = f"numbers ({data.target})" if data.target else f"{format_range(f'{few:,}', f'{many:,}')} per class"
+    each = f"masks of {format_count(len(data.classes), 'class', 'classes')}" if data.has_masks else each
     yield "Labels", f"{format_count(data.n_train, 'training image')}, {each}; {format_count(data.n_test, 'test image')}"
     if data.n_groups is not None:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device
     yield "Seed", str(plan.plan.seed)
-    yield "Judges", f"{plan.plan.score} before all labels, then the probe {plan.protocol}"
+    yield "Judges", f"{plan.judge} before all labels, then the probe {plan.protocol}"
     yield "Cost", f"{choice.race.share:.0%} of measuring everything; {format_duration(choice.seconds)} by the clock"

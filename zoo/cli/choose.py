@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.answers import read_table
-from ..errors import QueryError, format_count
+from ..errors import format_count
 from ..files import get_evaluations_folder, get_user_folder
 from .constraint_options import KIND_OF_IMAGES, LIMITS, build_constraints
 from .evaluation_output import list_risk_doubts
 from .measure_options import (
     BACKEND_OPTION,
     DATA_OPTIONS,
+    IMAGE_OPTIONS,
     IMAGES_HELP,
+    MASK_OPTIONS,
     PAGE_OPTIONS,
     PROTOCOL_OPTION,
     RUN_OPTIONS,
     SPLIT_OPTIONS,
     describe_images,
-    log_image_sources,
     open_labelled_images,
+    open_masks,
     require_images_exist,
     require_page_at,
 )
@@ -61,7 +63,7 @@ Examples:
   zoo choose ./birds --encoders dino_vitS16,dinov2_vitS14,clip_vitB32 --device cuda --workers 8
   zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
   zoo choose ./slides --domain pathology --encoders 6
-  zoo choose ./leaves --task segment --encoders dino_vitS16,dinov2_vitS14
+  zoo choose ./leaves --task segment --licence commercial
 """
 
 
@@ -155,18 +157,17 @@ def choose_command(
     the same command goes on where it stopped, and other constraints cost only what is new. Nothing is added to your
     results; `zoo evaluate` does that.
 
-    With --task segment the images have masks, and the encoders that --encoders names race on how many pixels a linear
-    head on their maps names wrongly; `zoo segment` measures the best.
+    With --task segment the images have masks, and encoders race on how many pixels a linear head on their maps names
+    wrongly; `zoo segment` reads the maps of the best and measures it.
     """
-    if task == "segment":
-        how = {"batch_size": batch_size, "n_workers": n_workers, "device": device}
-        _choose_for_masks(images, encoders, options, time_s=time_s, seed=seed, how=how, as_json=as_json)
-        return
+    has_masks = task == "segment"
+    if has_masks:
+        reject_unused_options(_NOT_OF_MASKS, "--task segment is of masks, by the probe of zoo segment")
     if dry_run:
         reject_unused_options(("decompose", "page"), "--dry-run measures nothing")
     require_page_at(page)
     limits = build_constraints(options, device=device, batch_size=batch_size)
-    data = open_labelled_images(images, options, takes_numbers=True)
+    data = open_masks(images, options) if has_masks else open_labelled_images(images, options, takes_numbers=True)
     shared: dict[str, Any] = {
         "constraints": limits,
         "encoders": encoders,
@@ -220,54 +221,18 @@ def choose_command(
         sys.stdout.flush()
     if page is not None and choice is not None:
         from ..choosing.wording import write_page
+        from ..datasets import ImageData
 
-        write_page(choice, page, images=None if hides_images else data)
+        write_page(choice, page, images=None if hides_images or not isinstance(data, ImageData) else data)
     if as_json:
         print_json({**answer["document"], "page": None if page is None else str(page), "images": of_images})
     elif page is not None:
         click.echo(f"page: {page}", err=not sys.stdout.isatty())
 
 
-_OF_IMAGES = ("dataset", "val_share", "split_seed", "scale", "background", "max_pixels")
-_OF_MASKS = ("image_column", "label_column", "split_column", "image_folder")
-_WITH_MASKS = {"encoders", "task", "time_s", "seed", "batch_size", "n_workers", "device", "as_json"}
-
-
-def _choose_for_masks(
-    images: str,
-    encoders: int | list[str],
-    options: Mapping[str, Any],
-    *,
-    time_s: float | None,
-    seed: int,
-    how: Mapping[str, Any],
-    as_json: bool,
-) -> None:
-    """A race over images with masks, and what it found."""
-    idle = get_given_options().keys() - _WITH_MASKS - {*_OF_IMAGES, *_OF_MASKS}
-    reject_unused_options(sorted(idle), "--task segment races the encoders that are named, on masks")
-    if isinstance(encoders, int):
-        raise QueryError("--task segment got no names of encoders; expected two or more, as --encoders A,B.")
-    from ..choosing.mask_race import choose_for_masks
-    from ..datasets import open_dense
-    from ..features.computing import FeaturisingOptions
-
-    log_progress(f"looking at {images}")
-    names = {"dataset": "name", "split_seed": "seed"}
-    asked = {names.get(one, one): options[one] for one in (*_OF_IMAGES, *_OF_MASKS)}
-    data = open_dense(images, task="segmentation", **asked)
-    if not data.is_split_here:
-        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
-    log_image_sources([data.train.images, data.val.images])
-    choice = choose_for_masks(
-        encoders, data, time_s=time_s, seed=seed, how=FeaturisingOptions(**how), tell=log_progress
-    )
-    if as_json:
-        print_json(choice.as_dict())
-        return
-    print_answer(*choice.build_tables(), notes=choice.race.notes)
-    best = [one.name for one in choice.race.standings if one.verdict in ("leader", "tie")]
-    print_command("mIoU and each class", shlex.join(["zoo", "segment", *best, images]))
+_NOT_OF_MASKS = sorted(
+    {"decompose", "protocol", "backend", "hides_images", *IMAGE_OPTIONS} - {*MASK_OPTIONS, *SPLIT_OPTIONS, "dataset"}
+)
 
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:
@@ -294,7 +259,7 @@ def _is_final(choice: Choice) -> bool:
     standings = choice.race.standings
     reasons = [one.reason for one in standings if one.reason]
     has_all = choice.race.leader.n_train == choice.data.n_train
-    n_curves = min(N_CURVES, sum(one.status == "probed" for one in standings))
+    n_curves = 0 if choice.data.has_masks else min(N_CURVES, sum(one.status == "probed" for one in standings))
     has_curves = len(choice.curves) == n_curves
     return has_all and has_curves and all(reason.endswith("beyond doubt") for reason in reasons)
 
@@ -313,6 +278,7 @@ def _build_shown(choice: Choice) -> dict[str, Any]:
         "warnings": warnings,
         "reading": [line for line in wording.explain_numbers(choice) if line not in warnings],
         "commands": choice.commands,
+        "next": "mIoU and each class" if choice.data.has_masks else "all label settings, and a probe that is kept",
     }
 
 
@@ -328,7 +294,7 @@ def _print(shown: Mapping[str, Any]) -> None:
         warnings, dropped = [*warnings, *dropped], []
     print_notes(warnings, [*dropped, *reading])
     print_command("in Python", shown["commands"]["load"])
-    print_command("all label settings, and a probe that is kept", shown["commands"]["evaluate"])
+    print_command(shown["next"], shown["commands"]["evaluate"])
 
 
 def _print_plan(plan: ChoicePlan) -> None:

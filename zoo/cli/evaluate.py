@@ -39,6 +39,7 @@ from .evaluation_output import (
 )
 from .measure_options import (
     DEVICE_OPTION,
+    EXPORT_OPTION,
     IMAGES_HELP,
     PAGE_OPTIONS,
     PART_NAMES,
@@ -97,13 +98,7 @@ _SAVING = (
         type=click.Path(file_okay=False, path_type=Path),
         help="Keep that probe for 'zoo predict', with these metrics; of several encoders in DIR/NAME.",
     ),
-    click.option(
-        "--export",
-        "exports",
-        type=click.Choice(["torch", "onnx"]),
-        multiple=True,
-        help="With --save, also write encoder and probe as one network. Repeatable.",
-    ),
+    EXPORT_OPTION,
 )
 
 

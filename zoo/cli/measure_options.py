@@ -18,6 +18,7 @@ from ..cards.catalogue import load_catalogue
 from ..datasets.sources import (
     FOLDER_OPTIONS,
     KINDS,
+    MASK_COLUMNS,
     TABLE_OPTIONS,
     find_image_files,
     format_sources_help,
@@ -35,7 +36,7 @@ from .options import add_options as add_options
 from .output import TOLD, log_progress
 
 if TYPE_CHECKING:
-    from ..datasets import ImageData, ImageSet
+    from ..datasets import DenseData, ImageData, ImageSet
     from ..datasets.images import CopyCounts, SharedGroups
     from ..evaluation.evaluating import Request
     from ..features.work_items import FeaturisingOptions
@@ -335,8 +336,7 @@ DATA_OPTIONS = (
 )
 
 _OF_MAPS = {
-    *("dataset", "data", "val_share", "split_seed", "image_column", "image_folder", "label_column", "split_column"),
-    *("scale", "background", "max_pixels"),
+    *("dataset", "data", "val_share", "split_seed", "scale", "background", "max_pixels", *MASK_COLUMNS),
 }
 
 
@@ -359,6 +359,15 @@ PAGE_OPTIONS = (
         help="Also a single-file page with plots or mistakes, and the images that show them.",
     ),
     click.option("--no-images", "hides_images", is_flag=True, help="With --page, names of images instead of them."),
+)
+
+
+EXPORT_OPTION = click.option(
+    "--export",
+    "exports",
+    type=click.Choice(["torch", "onnx"]),
+    multiple=True,
+    help="With --save, also write encoder and probe as one network. Repeatable.",
 )
 
 
@@ -481,6 +490,26 @@ def open_labelled_images(
     return data
 
 
+MASK_OPTIONS = (*MASK_COLUMNS, "ignore_labels")
+
+
+def open_masks(images: str, options: Mapping[str, Any], *, task: str = "segmentation") -> DenseData:
+    """Opens images with masks, or maps of depth; options that would do nothing to them are refused."""
+    from ..datasets import open_dense
+
+    names = {"dataset": "name", "split_seed": "seed"}
+    given = ("dataset", "val_share", "split_seed", *SHOWN_OPTIONS)
+    if task != "segmentation":
+        reject_unused_options(MASK_OPTIONS, f"maps of {task} lie in folders")
+    log_progress(f"looking at {images}")
+    asked = {names.get(one, one): options[one] for one in (*given, *(MASK_OPTIONS if task == "segmentation" else ()))}
+    data = open_dense(images, task=task, **asked)
+    if not data.is_split_here:
+        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    log_image_sources([data.train.images, data.val.images])
+    return data
+
+
 def reject_unused_scale(data: ImageData) -> None:
     """Refuses ``--scale`` for images that it does nothing to."""
     if not any(one.values for part in (data.train, data.val) for one in part.reading.stored.values()):
@@ -577,16 +606,19 @@ def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
         raise
 
 
-def describe_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
+def describe_images(data: ImageData | DenseData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
     """How images are read, and copies and groups among them: as JSON (images, copies, groups) and as notes."""
+    from ..datasets import ImageData, MapSet
     from ..datasets.images import count_copies, count_shared_groups
     from ..datasets.notes import describe_decoding
 
-    sets = {"all": data.train} if data.is_whole else {"train": data.train, "val": data.val}
+    train, val = (one.images if isinstance(one, MapSet) else one for one in (data.train, data.val))
+    is_whole = isinstance(data, ImageData) and data.is_whole
+    sets = {"all": train} if is_whole else {"train": train, "val": val}
     copies, groups = None, None
-    if not data.is_whole:
-        copies = count_copies(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
-        groups = count_shared_groups(data.train.groups, data.val.groups)
+    if not is_whole:
+        copies = count_copies(train.contents, train.labels, val.contents, val.labels)
+        groups = count_shared_groups(train.groups, val.groups)
     on_images = describe_decoding(sets.values())
     document = {
         "images": {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": on_images},

@@ -13,13 +13,14 @@ from ..cards.catalogue import get_base_card, load_catalogue
 from ..datasets.sources import MASK_KINDS, format_sources_help
 from ..files import get_evaluations_folder
 from .measure_options import (
+    EXPORT_OPTION,
     MAP_DATA_OPTIONS,
     PAGE_OPTIONS,
     RUN_OPTIONS,
-    SPLIT_OPTIONS,
     add_options,
     add_recording_options,
-    log_image_sources,
+    list_groups_notes,
+    open_masks,
     record_measured_rows,
     reject_unused_source,
     require_images_exist,
@@ -95,6 +96,7 @@ def _parse_layers(ctx: click.Context, parameter: click.Parameter, text: str) -> 
 @click.option("--balanced", is_flag=True, help="Each class weighs as much as any other, however few pixels it has.")
 @click.option(
     "--ignore",
+    "--ignore-label",
     "ignore_labels",
     metavar="N",
     multiple=True,
@@ -110,6 +112,7 @@ def _parse_layers(ctx: click.Context, parameter: click.Parameter, text: str) -> 
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the probe that is best on tuning images, for zoo predict.",
 )
+@EXPORT_OPTION
 @partial(add_options, options=PAGE_OPTIONS)
 @click.option(
     "--out",
@@ -130,6 +133,7 @@ def segment_command(
     boundary: bool,
     seed: int,
     saved: Path | None,
+    exports: tuple[str, ...],
     page: Path | None,
     hides_images: bool,
     root: Path | None,
@@ -146,21 +150,27 @@ def segment_command(
     --target depth the head predicts depth, in the unit of the maps. What the last layer measures at the card's size
     becomes rows of your results.
     """
-    from ..evaluation.segmentation_runs import measure_segmentation
+    from ..evaluation.segmentation_runs import choose_variant, measure_segmentation
     from ..features.work_items import FeaturisingOptions
     from ..progress import ProgressBar
+    from ..results.recording import require_same_images
 
     require_page_at(page)
     reject_unused_source(record=record)
     if task == "depth":
         reject_unused_options(("balanced", "ignore_labels", "boundary"), "depth has no classes")
     ids = list(dict.fromkeys(get_base_card(load_catalogue()[name]).id for name in names))
-    if saved is not None:
-        from ..evaluation.saved_probes import require_place
+    if saved is None:
+        reject_unused_options(("exports",), "no probe is kept", remedy=", or add --save DIR")
+    else:
+        from ..evaluation.saved_probes import require_exporters, require_place
 
+        require_exporters(exports)
         for one in ids:
             require_place(saved, one)
-    data = _open_masks(images, task, options, record=record)
+    data = open_masks(images, options, task=task)
+    if record and task == "segmentation":
+        require_same_images(data.name, {task: {"train": data.train.fingerprint, "val": data.val.fingerprint}})
     variants = measure_segmentation(
         ids,
         data,
@@ -175,7 +185,8 @@ def segment_command(
         tell=log_progress,
     )
     recorded = _record(variants, source) if record and task == "segmentation" else None
-    _show(variants, data, recorded, saved=saved, page=page, hides_images=hides_images, seed=seed, as_json=as_json)
+    kept = None if saved is None else _save(choose_variant(variants), saved, exports, seed)
+    _show(variants, data, recorded, saved=kept, page=page, hides_images=hides_images, as_json=as_json)
     if recorded and recorded.problem:
         raise click.ClickException(recorded.problem)
 
@@ -188,17 +199,16 @@ def _show(
     saved: Path | None,
     page: Path | None,
     hides_images: bool,
-    seed: int,
     as_json: bool,
 ) -> None:
-    """Keeps the probe, writes the page and prints the answer, as far as they were asked for."""
+    """Writes the page and prints the answer, as far as they were asked for."""
     from ..evaluation.segmentation_runs import choose_variant
 
     chosen = choose_variant(variants)
     tables, notes = _build_tables(variants, chosen), _list_notes(variants, chosen, data)
     notes += recorded.notes if recorded else ()
     if saved is not None:
-        notes.insert(0, f"the probe of {chosen.result.name} is kept in {_save(chosen, saved, seed)}")
+        notes.insert(0, f"the probe of {chosen.result.name} is kept in {saved}")
     if page is not None:
         from ..looking.masks_page import render_masks_page
         from ..looking.pages import write_page
@@ -226,27 +236,6 @@ def _record(variants: list[SegmentedVariant], source: str) -> RecordingResult | 
     return record_measured_rows(make_rows) if any(map(can_record, variants)) else None
 
 
-def _open_masks(images: str, task: str, options: dict[str, Any], *, record: bool) -> DenseData:
-    """Images with masks or depth; options that would do nothing to them are refused."""
-    from ..datasets import open_dense
-    from ..results.recording import require_same_images
-
-    names = {"dataset": "name", "split_seed": "seed"}
-    given = ("dataset", "val_share", "split_seed", "scale", "background", "max_pixels")
-    of_masks = ("image_column", "label_column", "split_column", "image_folder", "ignore_labels")
-    if task == "depth":
-        reject_unused_options(of_masks, "maps of depth lie in folders")
-    log_progress(f"looking at {images}")
-    asked = {names.get(one, one): options[one] for one in (*given, *(of_masks if task != "depth" else ()))}
-    data = open_dense(images, task=task, **asked)
-    if not data.is_split_here:
-        reject_unused_options(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
-    log_image_sources([data.train.images, data.val.images])
-    if record and task == "segmentation":
-        require_same_images(data.name, {task: {"train": data.train.fingerprint, "val": data.val.fingerprint}})
-    return data
-
-
 def _build_tables(variants: list[SegmentedVariant], chosen: SegmentedVariant) -> list[AnswerTable]:
     """A row per encoder, layer and size; and the classes of the chosen one."""
     from ..evaluation.segmentation_metrics import build_result_table
@@ -269,6 +258,7 @@ def _describe(variants: list[SegmentedVariant], chosen: SegmentedVariant) -> lis
 
 
 def _list_notes(variants: list[SegmentedVariant], chosen: SegmentedVariant, data: DenseData) -> list[str]:
+    from ..datasets.images import count_shared_groups
     from ..datasets.notes import describe_decoding
 
     px = " or ".join(str(side) for side in dict.fromkeys(one.px for one in variants))
@@ -282,14 +272,16 @@ def _list_notes(variants: list[SegmentedVariant], chosen: SegmentedVariant, data
         )
     if odd := [one.result.name for one in variants if not one.probe.report_.get("is_converged", True)]:
         notes.append(f"the probe of {odd[0]} has not converged")
+    groups = count_shared_groups(data.train.images.groups, data.val.images.groups)
+    notes += list_groups_notes(groups, has_intervals=True)
     return [*notes, *describe_decoding([data.train.images, data.val.images])]
 
 
-def _save(chosen: SegmentedVariant, folder: Path, seed: int) -> Path:
+def _save(chosen: SegmentedVariant, folder: Path, exports: tuple[str, ...], seed: int) -> Path:
     from ..evaluation.saved_probes import save_probe
     from ..evaluation.segmentation_runs import make_saved_map_probe
 
-    return save_probe(make_saved_map_probe(chosen, seed=seed), folder)
+    return save_probe(make_saved_map_probe(chosen, seed=seed), folder, export=exports)
 
 
 def _build_document(

@@ -21,7 +21,7 @@ from ..execution.executor import collect_versions
 from ..files import format_path_part, list_content_names, replace_file
 
 if TYPE_CHECKING:
-    from ..datasets import ImageData
+    from ..datasets import DenseData, ImageData
     from ..results.rows import Measurement
 
 _FORMAT = "zoo-answer-2"
@@ -61,16 +61,17 @@ def locate_encoder_answer(root: Path, name: str, data: ImageData, question: Mapp
     return StoredAnswer(root / format_path_part(name), asked)
 
 
-def describe_image_sets(*several: ImageData) -> list[Any]:
-    """Everything of images that an answer may depend on."""
+def describe_image_sets(*several: ImageData | DenseData) -> list[Any]:
+    """Everything of images, and of their masks, that an answer may depend on."""
     told: list[Any] = []
     for data in several:
-        for images in (data.train, data.val):
+        for part in (data.train, data.val):
+            images: Any = part.images if hasattr(part, "maps") else part
             hashes = [
                 None if one is None else blake2b(one.tobytes()).hexdigest() for one in (images.contents, images.groups)
             ]
             told.append([images.name, images.split, images.fingerprint, len(images), images.classes, images.tags])
-            told[-1] += [images.target, images.reading.as_dict(), *hashes]
+            told[-1] += [images.target, images.reading.as_dict(), *hashes, part.fingerprint, part.classes]
     return told
 
 

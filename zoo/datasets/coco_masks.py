@@ -1,4 +1,4 @@
-"""Masks in COCO's JSON: polygons and run lengths of objects as a map of the classes of an image."""
+"""Masks in COCO's JSON: polygons, run lengths and panoptic segments as a map of the classes of an image."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 from ..errors import DataError, format_count
 from ..optional import require_extra
 from .annotations import find_image_root
-from .images import hash_encoded_images
+from .images import hash_encoded_images, hash_image_files
 from .mask_values import BACKGROUND, IGNORED, StoredMask
 from .tables import read_text
 
 with require_extra("models", needed_for="Working with images"):
     import numpy as np
+    from PIL import Image
 
 _EXPECTED = (
     "expected images with id, file_name, height and width, annotations with image_id, category_id and segmentation, "
@@ -73,8 +74,54 @@ class CocoMasks:
         return [f"{said} of {self.file} became classes; overlaps of two classes{crowds} are ignored"]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PanopticMasks:
+    """COCO's panoptic masks of one file, by the number of an image: PNG whose colours number segments; picklable.
+
+    A pixel has the class of its segment. It is ignored in crowds, and where it is of none (black).
+    """
+
+    file: str
+    root: Path  # that paths of images are below
+    paths: tuple[str, ...]
+    masks: tuple[str, ...]  # the PNG of each
+    segments: tuple[Mapping[int, int], ...]  # of each: the class of each segment, -1 of crowds
+    classes: tuple[str, ...]
+
+    def __call__(self, number: int) -> StoredMask:
+        """The numbers of the classes, -1 where ignored."""
+        try:
+            with Image.open(self.masks[number]) as opened:
+                colours = np.asarray(opened.convert("RGB"), np.int32)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise DataError(
+                f"The mask {self.masks[number]} of {self.file} cannot be read ({error}); restore it."
+            ) from error
+        ids, places = np.unique(colours @ np.array([1, 1 << 8, 1 << 16]), return_inverse=True)
+        known = {0: IGNORED, **self.segments[number]}
+        if unknown := [one for one in ids.tolist() if one not in known]:
+            raise DataError(
+                f"The mask {self.masks[number]} holds the segment {unknown[0]}, which {self.file} does not list; "
+                "expected R + 256 G + 65536 B to be an id in segments_info."
+            )
+        found = np.array([known[one] for one in ids.tolist()], np.int32)[places.reshape(-1)]
+        return StoredMask(found.reshape(colours.shape[:2]), "classes")
+
+    @property
+    def contents(self) -> np.ndarray:
+        """A hash of the mask and the segments of each image, uint64 (n,)."""
+        files = hash_image_files(list(self.masks))
+        listed = zip(files.tolist(), self.segments, strict=True)
+        return hash_encoded_images(json.dumps([one, sorted(some.items())]).encode() for one, some in listed)
+
+    def describe_objects(self) -> list[str]:
+        """A note on how segments became classes."""
+        n = sum(map(len, self.segments))
+        return [f"{format_count(n, 'segment')} of {self.file} became classes; crowds, and pixels of none, are ignored"]
+
+
 def is_coco_file(file: Path) -> bool:
-    """Whether a file is COCO's JSON with a segmentation."""
+    """Whether a file is COCO's JSON with a segmentation, or with segments of panoptic masks."""
     if file.suffix.lower() != ".json" or not file.is_file():
         return False
     try:
@@ -82,13 +129,16 @@ def is_coco_file(file: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     annotations = held.get("annotations") if isinstance(held, dict) and "images" in held else None
-    return isinstance(annotations, list) and any("segmentation" in one for one in annotations if isinstance(one, dict))
+    some = [one for one in annotations if isinstance(one, dict)] if isinstance(annotations, list) else []
+    return any("segmentation" in one or "segments_info" in one for one in some)
 
 
-def read_coco_masks(file: Path) -> CocoMasks:
+def read_coco_masks(file: Path) -> CocoMasks | PanopticMasks:
     """The masks of a file with all of its images, also those without an object; DataError says what is wrong."""
     try:
         held = json.loads(read_text(file))
+        if any("segments_info" in one for one in held["annotations"]):
+            return _read_panoptic(file, held)
         categories = sorted(held["categories"], key=lambda one: one["id"])
         number_of = {one["id"]: number for number, one in enumerate(categories, 1)}
         objects: dict[Any, list[tuple[int, bool, Any]]] = {one["id"]: [] for one in held["images"]}
@@ -98,6 +148,8 @@ def read_coco_masks(file: Path) -> CocoMasks:
         images = {one["id"]: one for one in held["images"]}
         sizes = tuple((int(one["height"]), int(one["width"])) for one in images.values())
         paths, names = tuple(one["file_name"] for one in images.values()), [one["name"] for one in categories]
+    except DataError:
+        raise
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{file} has no {error} where COCO's JSON has it; {_EXPECTED}.") from error
     except (ValueError, RecursionError) as error:
@@ -113,6 +165,33 @@ def read_coco_masks(file: Path) -> CocoMasks:
         sizes=sizes,
         objects=tuple(tuple(objects[key]) for key in images),
         classes=(BACKGROUND, *names),
+    )
+
+
+def _read_panoptic(file: Path, held: Any) -> PanopticMasks:
+    """The images of a panoptic file that have a mask; its PNG are in the folder of its name, or alike."""
+    categories = sorted(held["categories"], key=lambda one: one["id"])
+    number_of = {one["id"]: number for number, one in enumerate(categories)}
+    path_of = {one["id"]: one["file_name"] for one in held["images"]}
+    annotations = held["annotations"]
+    masks, paths = [one["file_name"] for one in annotations], [path_of[one["image_id"]] for one in annotations]
+    own = file.with_suffix("")
+    root = own if (own / masks[0]).is_file() else file.parent / find_image_root(file, masks[0])
+    if missing := [name for name in masks if not (root / name).is_file()]:
+        raise DataError(
+            f"{len(missing):,} of {len(masks):,} masks of {file} are not there, the first is {missing[0]!r}, looked "
+            f"for in {root}; put them into {own}/."
+        )
+    return PanopticMasks(
+        file=str(file),
+        root=file.parent / find_image_root(file, paths[0]),
+        paths=tuple(paths),
+        masks=tuple(str(root / name) for name in masks),
+        segments=tuple(
+            {int(s["id"]): IGNORED if s.get("iscrowd") else number_of[s["category_id"]] for s in one["segments_info"]}
+            for one in annotations
+        ),
+        classes=tuple(one["name"] for one in categories),
     )
 
 

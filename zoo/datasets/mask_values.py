@@ -98,6 +98,15 @@ def read_stored_mask(opened: Image.Image) -> StoredMask:
     return StoredMask(encode_colours(colours), "colour", **how)
 
 
+def read_stored_array(values: np.ndarray) -> StoredMask:
+    """The values of a mask that is an array, (height, width) of whole numbers; ValueError of any other."""
+    if values.ndim != 2 or values.dtype.kind not in "iub":
+        raise ValueError(f"it is {values.dtype} {values.shape}, expected whole numbers (height, width)")
+    if values.size and not -(1 << 31) <= int(values.min()) <= int(values.max()) < 1 << 31:
+        raise ValueError(f"it holds {int(values.max())}, expected numbers of classes")
+    return StoredMask(values.astype(np.int32), "grey")
+
+
 def encode_colours(colours: np.ndarray) -> np.ndarray:
     """Colours (..., 3) as numbers 0xrrggbb, int32 (...)."""
     red, green, blue = (colours[..., channel].astype(np.int32) for channel in range(3))
@@ -260,7 +269,7 @@ def _numbers(counts: Mapping[int, int], named: ClassNames) -> tuple[dict[int, in
     by_value = dict(named.by_value)
     is_binary = found == [0, 255] and len(by_value) <= 2
     largest = [value for value in _USUALLY_IGNORED if value in found and value not in by_value and not is_binary]
-    ignored = {*named.ignored, *largest}
+    ignored = {*named.ignored, *largest, *(value for value in found if value < 0)}
     if named.are_others_ignored:
         ignored |= set(found) - by_value.keys()
     kept = [value for value in found if value not in ignored]

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage, DataError, format_count, format_list
+from ..errors import CorruptImage, DataError, QueryError, format_count, format_list
 from ..files import require_regular
 from ..optional import require_extra
 from .annotations import read_annotations
-from .coco_masks import CocoMasks, is_coco_file, read_coco_masks
+from .coco_masks import CocoMasks, PanopticMasks, is_coco_file, read_coco_masks
 from .dense import CLASS, NUMBERS_OF_CLASSES, DenseData, Maps, MapSet
-from .folders import list_tree, make_files_image_set
+from .folders import ImageTree, list_tree, make_files_image_set
 from .image_files import DECODING_ERRORS, SUFFIXES, DisplayOptions, format_reason, read_image_grid, read_opened_grid
 from .images import ImageSet, compute_digest, hash_encoded_images, hash_image_files
 from .mask_values import (
@@ -39,11 +39,21 @@ from .mask_values import (
     find_class_names,
     ignore_classes,
     infer_coding,
+    read_stored_array,
     read_stored_mask,
 )
 from .split_names import MASK_WORDS, find_part, is_generic_name
 from .subsets import split_positions_by_hash
-from .tables import LabelTable, find_image_column, find_table_split, group_table_rows, locate_images, read_text
+from .tables import (
+    LabelTable,
+    find_image_column,
+    find_table_split,
+    group_table_rows,
+    hash_group_column,
+    locate_images,
+    read_text,
+    suggest_groups,
+)
 
 with require_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -65,6 +75,7 @@ _MASK_ENDING = re.compile(
 )
 _IMAGE_ENDING = re.compile(r"(.+?)[\W_]+(?:leftImg8bit|image|img|rgb|sat)")
 _BEGINNING = re.compile(r"(?:image|img|mask|label|seg|gt)[\W_]+(.+)")
+_ARRAY = ".npy"
 _CITYSCAPES = ("_labelIds", "_labelTrainIds")
 _N_THREADS = 8
 
@@ -112,6 +123,8 @@ class FileMasks:
         file = os.path.join(self.root, path)
         try:
             require_regular(file)
+            if path.lower().endswith(_ARRAY):
+                return read_stored_array(np.load(file, allow_pickle=False))
             with open(file, "rb") as stream, Image.open(stream) as opened:
                 return read_stored_mask(opened)
         except DECODING_ERRORS as error:
@@ -322,7 +335,7 @@ def open_mask_folder(folder: Path, show: DisplayOptions, asked: SourceRequest) -
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one with images/ and masks/.")
     tree = list_tree(folder)
-    found = _sort_paths(tree.paths())
+    found = _sort_paths([*tree.paths(), *_list_arrays(tree)])
     if not found.masks:
         return _open_coco(_find_coco_files(folder), show, asked)
     pairs, classes, notes = _pair(found, folder)
@@ -339,7 +352,8 @@ def open_mask_folder(folder: Path, show: DisplayOptions, asked: SourceRequest) -
         chosen = {"all": sorted(pairs)}
 
     def paired(split: str, images: list[str]) -> PairedPart:
-        left_out = tree.all_left_out() if split != "val" else {}
+        left_out = tree.all_left_out() if split != "val" else Counter()
+        del left_out[_ARRAY]
         image_set = make_files_image_set(
             folder, images, np.zeros(len(images), np.int64), (CLASS,), show, split=split, left_out=left_out
         )
@@ -370,6 +384,12 @@ class _SortedPaths:
     part_of: dict[str, str]  # of each path
 
 
+def _list_arrays(tree: ImageTree) -> list[str]:
+    """Paths of arrays below a folder."""
+    below = (f"{name}/{path}" for name, one in tree.folders.items() for path in _list_arrays(one))
+    return [*(name for name in tree.files if name.lower().endswith(_ARRAY)), *below]
+
+
 def _sort_paths(paths: Sequence[str]) -> _SortedPaths:
     """Which paths are of masks, by the words of their folders, and what is left of each without them and the parts."""
     found = _SortedPaths({}, {}, {})
@@ -388,6 +408,8 @@ def _sort_paths(paths: Sequence[str]) -> _SortedPaths:
                 kept.append(name)
         if is_mask and endings and not stem.endswith(endings):
             continue  # Cityscapes' colours and instances
+        if file.lower().endswith(_ARRAY) and not (is_mask or _MASK_ENDING.fullmatch(stem)):
+            continue  # that may be anything
         found.part_of[path] = part
         of_kind = found.masks if is_mask else found.images
         first = of_kind.setdefault((part, "/".join([*kept, stem])), path)
@@ -552,7 +574,7 @@ def _open_coco(files: Sequence[Path], show: DisplayOptions, asked: SourceRequest
     return build_mask_data(parts, first.classes, asked, notes)
 
 
-def _pair_coco(masks: CocoMasks, show: DisplayOptions, split: str) -> PairedPart:
+def _pair_coco(masks: CocoMasks | PanopticMasks, show: DisplayOptions, split: str) -> PairedPart:
     files = [os.path.join(masks.root, path) for path in masks.paths]
     if missing := [path for path, file in zip(masks.paths, files, strict=True) if not os.path.isfile(file)]:
         raise DataError(
@@ -567,11 +589,14 @@ def _pair_coco(masks: CocoMasks, show: DisplayOptions, split: str) -> PairedPart
 def open_mask_file(file: Path, show: DisplayOptions, asked: SourceRequest) -> DenseData:
     """COCO's JSON, or a table (.csv, .tsv, .jsonl) with a column of images, one of masks and maybe one of parts."""
     if is_coco_file(file):
+        if idle := [name for name in ("label_column", "split_column", "group") if getattr(asked, name)]:
+            raise QueryError(f"{idle[0]} is of tables, and {file} is COCO's JSON; leave it out.")
         return _open_coco([file], show, asked)
     table = read_annotations(file, is_unlabelled=True)
     at_image, notes = find_image_column(table, asked)
     at_mask = _mask_column(table, asked, at_image)
-    split = find_table_split(table, asked, [at_image, at_mask])
+    at_group = None if asked.group is None else table.column(asked.group)
+    split = find_table_split(table, asked, [at_image, at_mask, at_group])
     parts = []
     for part, rows in group_table_rows(table, split).items():
         (root, images, found), (root_of_masks, masks, _) = (
@@ -582,13 +607,15 @@ def open_mask_file(file: Path, show: DisplayOptions, asked: SourceRequest) -> De
             raise DataError(f"The image {twice!r} stands in two rows of {file}; expected one row for each image.")
         labels = np.zeros(len(images), np.int64)
         name_of_part = {"test": "val"}.get(part, part)
-        image_set = make_files_image_set(root, images, labels, (CLASS,), show, split=name_of_part)
+        groups = None if at_group is None else hash_group_column(table, at_group, rows)
+        image_set = make_files_image_set(root, images, labels, (CLASS,), show, split=name_of_part, groups=groups)
         of_files = FileMasks(str(root_of_masks), tuple(((0, mask),) for mask in masks), show.image_set)
         grids = _FileGrids([os.path.join(root, image) for image in images])
         parts.append(PairedPart(image_set, of_files, grids, of_files.contents, masks))
         notes = [*notes, *found]
     named = find_class_names([file.parent, root_of_masks])
-    return build_mask_data(parts, named, asked, [*split.notes, *notes])
+    suggested = suggest_groups(table, asked, [at_image, at_mask])
+    return build_mask_data(parts, named, asked, [*split.notes, *notes, *suggested])
 
 
 def _mask_column(table: LabelTable, asked: SourceRequest, at_image: int) -> int:

@@ -61,6 +61,7 @@ TABLE_OPTIONS = (
     "split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain",
     "label_kind",
 )  # fmt: skip
+MASK_COLUMNS = ("image_column", "label_column", "split_column", "group", "image_folder")
 FOLDER_OPTIONS = ("class_folder", "test_folder")
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
@@ -306,8 +307,8 @@ DENSE_KINDS: dict[str, SourceKind[DenseData]] = {
 MASK_KINDS: dict[str, SourceKind[DenseData]] = {
     "shapes": SourceKind("the same rendered images, with their exact masks", _shapes_with_masks),
     "FOLDER": SourceKind("images/ next to masks/, as VOC, ADE20K and Cityscapes; or COCO's JSON", _folder_with_masks),
-    "FILE.csv": SourceKind("columns image and mask, maybe split; also .tsv, .jsonl", _file_with_masks),
-    "FILE.json": SourceKind("COCO's instances, of polygons or run lengths", _file_with_masks),
+    "FILE.csv": SourceKind("columns image and mask, maybe split, --group; also .tsv, .jsonl", _file_with_masks),
+    "FILE.json": SourceKind("COCO's instances, of polygons or run lengths, or its panoptic masks", _file_with_masks),
     "parquet:PATH": SourceKind("parquet files with a column of images and one of masks", _parquet_with_masks),
 }
 """What it takes for segmentation."""
@@ -542,6 +543,7 @@ def open_dense(
     image_column: str | None = None,
     label_column: str | None = None,
     split_column: str | None = None,
+    group: str | None = None,
     image_folder: str | os.PathLike[str] | None = None,
 ) -> DenseData:
     """A training and a validation set of images with a map each.
@@ -557,8 +559,10 @@ def open_dense(
         As for :func:`open_images`; maps stay as they are.
     ignore_labels : sequence of str
         Of segmentation: stored values, colours or names of classes whose pixels are ignored.
-    image_column, label_column, split_column, image_folder
-        Of segmentation in tables and parquet files: the columns of images and of masks, and as for :func:`open_images`.
+    image_column, label_column
+        Of segmentation in tables and parquet files: the columns of images and of masks.
+    split_column, group, image_folder
+        Of segmentation in tables, as for :func:`open_images`.
 
     Raises
     ------
@@ -580,7 +584,7 @@ def open_dense(
         "image_column": image_column,
         "label_column": label_column,
     }
-    of_masks |= {"split_column": split_column, "image_folder": image_folder}
+    of_masks |= {"split_column": split_column, "group": group, "image_folder": image_folder}
     kinds = MASK_KINDS if task == "segmentation" else DENSE_KINDS
     if kinds is MASK_KINDS:
         asked |= of_masks
@@ -591,6 +595,9 @@ def open_dense(
         raise QueryError(f"{os.fspath(spec)!r} has {idle[0]}, and images with maps of {task} have none; leave it out.")
     text = _spelled_out(text) if kinds is MASK_KINDS else text
     kind = _kind_of(text, kinds, f"image set with maps of {task}")
+    columns = MASK_COLUMNS[2:] if kind.open is _parquet_with_masks else MASK_COLUMNS
+    if kind.open is not _file_with_masks and (idle := [name for name in columns if options[name]]):
+        raise QueryError(f"{idle[0]} is of tables, and {text!r} is none; leave it out.")
     return kind.open(SourceRequest(text=text, task=task, **options))
 
 

@@ -161,7 +161,7 @@ def read_table_parts(table: LabelTable, show: DisplayOptions, asked: SourceReque
     labels, classes, tags, joined = (
         _numbers(table, asked, at_label or 0, parts) if target else _labels(table, asked, at_label, taken, parts)
     )
-    groups = None if at_group is None else _groups(table, at_group, rows)
+    groups = None if at_group is None else hash_group_column(table, at_group, rows)
     notes += [
         *of_label,
         *([] if asked.split_column or asked.is_unlabelled else table.notes),
@@ -673,7 +673,8 @@ def _combined(
     return number.reshape(-1).astype(np.int64), classes, tags, notes
 
 
-def _groups(table: LabelTable, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def hash_group_column(table: LabelTable, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hashes of the groups of some rows; refuses rows without one, and a single group."""
     cells = table.cells(at, rows)
     table.require(at, rows, find_missing_labels(set(cells)), "no group", "name one for each, such as the image itself")
     if len(set(cells)) == 1:
@@ -691,14 +692,19 @@ def find_group_column(names: Sequence[str]) -> str | None:
     return next((name for name, _ in fitting), None)
 
 
-def _notes(table: LabelTable, asked: SourceRequest, at: int | None, taken: Collection[int | None]) -> list[str]:
-    """What a user may want to know of columns that were not used."""
-    notes = []
+def suggest_groups(table: LabelTable, asked: SourceRequest, taken: Collection[int | None]) -> list[str]:
+    """A note on a column that seems to have groups and was not asked for."""
     recurs = (at not in taken and 1 < len(set(cells)) < len(table) for at, cells in enumerate(table.columns))
     name = None if asked.group is not None else find_group_column(list(compress(table.header, recurs)))
-    if name is not None:
-        how = f"--group {shlex.quote(name)} keeps them together"
-        notes.append(f"images with the same {name!r} may be on both sides; {how}")
+    if name is None:
+        return []
+    how = f"--group {shlex.quote(name)} keeps them together"
+    return [f"images with the same {name!r} may be on both sides; {how}"]
+
+
+def _notes(table: LabelTable, asked: SourceRequest, at: int | None, taken: Collection[int | None]) -> list[str]:
+    """What a user may want to know of columns that were not used."""
+    notes = suggest_groups(table, asked, taken)
     sign = "" if at is None or asked.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
     if sign:
         first = next(cell for cell in table.columns[at or 0] if sign in cell)

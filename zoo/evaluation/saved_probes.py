@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 FORMAT = "zoo-saved-probe-1"
 DESCRIPTION, NUMBERS = "probe.json", "probe.safetensors"
+MAP_KINDS = ("masks", "depth")
+"""Kinds of probes of each place of a map."""
 EXPORTS = {"torch": "model.pt2", "onnx": "model.onnx"}
 """Files of an exported network, by kind."""
 
@@ -279,9 +281,12 @@ class SavedProbe:
     @cached_property
     def network(self) -> tuple[torch.nn.Module, Any]:
         """The encoder and its preprocessing, once they are those that the probe was trained on."""
-        from ..loading import load
+        from ..loading import load, load_for_whole_images
 
-        encoder, preprocess = (self.load or load)(self.encoder)
+        if self.kind in MAP_KINDS and self.load is None:
+            encoder, preprocess, _ = load_for_whole_images(self.encoder, px=self.about["px"])
+        else:
+            encoder, preprocess = (self.load or load)(self.encoder)
         found = {"weights_hash": hash_weights(encoder), "preprocess_hash": hash_preprocess(preprocess)}
         for name, what in (("weights_hash", "weights"), ("preprocess_hash", "preprocessing")):
             if found[name] != self.origin[name]:
@@ -306,15 +311,22 @@ class SavedProbe:
         return found
 
     def module(self) -> torch.nn.Module:
-        """Encoder and probe as one network: from normalised images float32 (n, 3, px, px) to probabilities float32."""
+        """Encoder and probe as one network: from normalised images float32 (n, 3, px, px) to probabilities float32.
+
+        Of masks of each pixel, (n, n_classes, px, px); of depth the depth, (n, 1, px, px).
+        """
+        if self.kind in MAP_KINDS:
+            from .segmentation import EncoderWithMapProbe
+
+            return EncoderWithMapProbe(self.network[0], self)
         return EncoderWithProbe(self.network[0], self)
 
     def export_torch(self, path: str | Path) -> Path:
         """Writes encoder and probe as a program of ``torch.export``, for any number of images.
 
         ``torch.export.load(path).module()`` takes what the preprocessing makes of images, float32 (n, 3, px, px), and
-        gives probabilities, float32 (n, n_classes). Nothing of the zoo is needed to run it; the names of the classes
-        are in its extra file ``about.json``.
+        gives what :meth:`module` gives. Nothing of the zoo is needed to run it; the names of the classes are in its
+        extra file ``about.json``.
 
         Raises
         ------
@@ -327,7 +339,7 @@ class SavedProbe:
 
     def export_onnx(self, path: str | Path) -> Path:
         """Writes encoder and probe as an ONNX model, with the input ``images`` and the output ``probabilities``
-        (``prediction`` of a probe of numbers).
+        (``prediction`` of a probe of numbers or of depth).
 
         Shapes and errors are those of :meth:`export_torch`; the names of the classes are in its metadata, as JSON under
         ``classes``, and what :meth:`zoo.encoders.encoder.Encoder.to_onnx` says of the encoder. QueryError also if the
@@ -337,7 +349,7 @@ class SavedProbe:
             self.module().to("cpu").eval(),
             self._facts(),
             Path(path),
-            output="prediction" if self.kind == "numbers" else "probabilities",
+            output="prediction" if self.kind in ("numbers", "depth") else "probabilities",
         )
 
     def _facts(self) -> dict[str, Any]:

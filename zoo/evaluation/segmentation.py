@@ -7,7 +7,7 @@ training images is taken, and then from all of them.
 
 What is evaluated is every valid pixel of the mask that the encoder saw, at the mask's own size: where the preprocessing
 squashes images to a square, the whole mask as it is stored; where it crops, the crop at the size of the encoder's input
-(:func:`make_mask_reader`). Images are not cut into windows.
+(:func:`MaskReader`). Images are not cut into windows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from ..cards.schema import Preprocess
 from ..datasets.dense import MapSet, align_map
 from ..errors import DataError, QueryError
 from ..features import Features, require_comparable
+from ..features.maps import MapEncoder
 from ..optional import require_extra
 from .bootstrap import N_DRAWS
 from .protocols import PROTOCOLS, build_protocol
 from .segmentation_metrics import (
+    DenseResult,
     DepthResult,
     SegmentationResult,
     compute_boundary_f1,
@@ -49,9 +51,13 @@ with require_extra("evaluate", needed_for="A probe on maps"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator
+    from torch import nn
+    from torch.nn import functional
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .saved_probes import SavedProbe
 
     Indices = NDArray[np.int64]
 
@@ -67,7 +73,9 @@ _TUNING_STREAM = 7_411  # keeps the draw of tuning images apart from all other d
 class MaskReader:
     """Masks, or depth, on the area that an encoder sees: indexing gives ``(values, valid)`` of (height, width).
 
-    ``values`` are int64 classes, or float32 numbers; ``valid`` is bool.
+    ``values`` are int64 classes, or float32 numbers; ``valid`` is bool. They are of the mask's own size where the
+    preprocessing squashes images (``fit="squash"``), for then the map is of the whole image; else of the crop, at the
+    size of the encoder's input.
     """
 
     maps: MapSet
@@ -82,15 +90,6 @@ class MaskReader:
             moved, valid = align_map(values, valid, self.preprocess)
             values = moved.transpose(1, 2, 0)
         return values[:, :, 0].astype(np.int64 if self.maps.task == "segmentation" else np.float32), valid
-
-
-def make_mask_reader(maps: MapSet, preprocess: Preprocess) -> MaskReader:
-    """Masks of a set as a probe reads them, by the preprocessing of the encoder.
-
-    At their own size where it squashes images (``fit="squash"``), for then the map is of the whole image; else the
-    crop, at the size of the encoder's input.
-    """
-    return MaskReader(maps, preprocess)
 
 
 class MapProbe(BaseEstimator):  # type: ignore[misc]
@@ -120,12 +119,8 @@ class MapProbe(BaseEstimator):  # type: ignore[misc]
         self.device, self.seed = device, seed
         self.report_ = dict[str, Any]()
 
-    def fitted_arrays(self) -> dict[str, Any]:
-        """What predictions are made with, for ``numpy.savez``."""
-        return {"coefficients": self.coef_, "intercepts": self.intercept_}
-
     def adopt_fit(self, arrays: Mapping[str, Any], report: dict[str, Any]) -> None:
-        """Takes over a fit that was kept, by its ``fitted_arrays`` and its report."""
+        """Takes over a fit that was kept, by its ``coefficients`` and ``intercepts``, and its report."""
         self.coef_, self.intercept_, self.report_ = arrays["coefficients"], arrays["intercepts"], report
 
     def iterate_logits(self, x: Any) -> Iterator[torch.Tensor]:
@@ -227,7 +222,7 @@ class SegmentationProbe(MapProbe):
         x : float array, shape (n, n_places * channels), or Rows; or a sequence of these, one per layer
         masks : sequence
             ``masks[i]`` gives labels, int (height, width), and valid pixels, bool, of image i; of any size, on the area
-            that the encoder saw, as of :func:`make_mask_reader`.
+            that the encoder saw, as of :func:`MaskReader`.
         groups : array, shape (n,), optional
             Images of one group (a patient, copies) are on one side of the choice.
 
@@ -355,79 +350,109 @@ class DepthProbe(MapProbe):
         return [float(one) for one in (squares / max(total, 1e-12)).sqrt()]
 
 
+class EncoderWithMapProbe(nn.Module):
+    """An encoder and a probe on its maps as one network: from normalised images to what is predicted of each pixel."""
+
+    weights: torch.Tensor
+    bias: torch.Tensor
+
+    def __init__(self, encoder: nn.Module, probe: SavedProbe) -> None:
+        super().__init__()
+        px, layers = int(probe.about["px"]), [None if one is None else int(one) for one in probe.about["layers"]]
+        self.maps = MapEncoder(encoder, layers, size=(px, px))
+        self.size = (max(one.rows for one in self.maps.grids), max(one.columns for one in self.maps.grids))
+        self.is_depth = probe.kind == "depth"
+        self.register_buffer("weights", torch.from_numpy(probe.coefficients).float()[:, :, None, None])
+        self.register_buffer("bias", torch.from_numpy(probe.intercepts).float())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Probabilities, float32 (n, n_classes, px, px), or depth (n, 1, px, px)."""
+        flat, found = self.maps(images).float(), list[torch.Tensor]()
+        for grid, own in zip(self.maps.grids, self.maps.columns, strict=True):
+            one = flat[:, own.start : own.stop].reshape(-1, grid.rows, grid.columns, grid.channels).permute(0, 3, 1, 2)
+            is_finest = (grid.rows, grid.columns) == self.size
+            found.append(one if is_finest else functional.interpolate(one, self.size, mode="bilinear"))
+        logits = functional.conv2d(torch.cat(found, dim=1), self.weights, self.bias)
+        logits = functional.interpolate(logits, images.shape[2:], mode="bilinear")
+        return logits if self.is_depth else torch.softmax(logits, dim=1)
+
+
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def evaluate_segmentation(
+def evaluate_map_probe(
+    probe: MapProbe,
     train: Any,
     test: Any,
-    train_masks: Any,
-    test_masks: Any,
-    grid: Any,
-    classes: Sequence[str],
+    masks: Any,
     *,
+    classes: Sequence[str] = (),
+    unit: str = "",
     name: str = "",
-    probe: SegmentationProbe | None = None,
-    balanced: bool = False,
     boundary: bool = False,
     n_draws: int = N_DRAWS,
     seed: int = 0,
-) -> SegmentationResult:
-    """Trains a probe on the maps of training images, and measures the masks that it predicts of the test images.
+) -> DenseResult:
+    """Measures what a fitted probe predicts of every valid pixel of test images.
 
     Parameters
     ----------
+    probe : SegmentationProbe or DepthProbe
     train, test : Features, or a sequence of them, one per layer
-        Maps (:func:`zoo.features.maps.featurise_maps`).
-    train_masks, test_masks : sequence
-        ``masks[i]`` gives labels, int (height, width), and valid pixels, bool, as of :func:`make_mask_reader`.
-    grid : MapGrid, or one per layer
+        Maps (:func:`zoo.features.maps.featurise_maps`) that it learned from, and those of the test images.
+    masks : sequence
+        ``masks[i]`` gives labels, int (height, width), or depth, float, and valid pixels, bool, as of
+        :func:`MaskReader`.
     classes : sequence of str
+        Of masks.
+    unit : str
+        Of depth.
     name : str
         Of the result; by default encoder and representation.
-    probe : SegmentationProbe, optional
-        That is fitted, in place of one that is trained here.
-    balanced : bool
-        As for :class:`SegmentationProbe`.
     boundary : bool
         Also boundary F1 (:func:`.segmentation_metrics.compute_boundary_f1`), which takes longer.
     n_draws, seed : int
-        Of the bootstrap; the seed also of the draw of tuning images.
+        Of the bootstrap.
+
+    Returns
+    -------
+    SegmentationResult or DepthResult
 
     Raises
     ------
     DataError
-        If the maps cannot be used together or are not finite, a mask has an unknown class, or no test mask has a valid
-        pixel.
+        If the maps cannot be used together or are not finite, or no test mask has a valid pixel.
     """
     train, test = _list_layers(train, test)
-    fitted = probe
-    if fitted is None:
-        fitted = SegmentationProbe(grid, n_classes=len(classes), balanced=balanced, seed=seed)
-        fitted.fit([one.x for one in train], train_masks, groups=train[0].together)
-    require_as_many(len(test[0]), test_masks)
-    confusion, sums = np.zeros((len(classes), len(classes)), np.int64), list[Any]()
-    for i, logits in enumerate(fitted.iterate_logits([one.x for one in test])):
-        labels, valid = test_masks[i]
-        predicted = fitted.enlarge(logits, labels.shape)
-        of_image = count_confusions(predicted, labels, valid, len(classes))
+    require_as_many(len(test[0]), masks)
+    is_depth, sums, least = isinstance(probe, DepthProbe), list[Any](), np.inf
+    confusion = np.zeros((len(classes), len(classes)), np.int64)
+    for i, logits in enumerate(probe.iterate_logits([one.x for one in test])):
+        wanted, valid = masks[i]
+        predicted = probe.enlarge(logits, wanted.shape)
+        if is_depth:
+            sums.append(measure_depth_errors(predicted, wanted, valid))
+            least = min(least, float(wanted[valid].min(initial=np.inf)))
+            continue
+        of_image = count_confusions(predicted, wanted, valid, len(classes))
         confusion += of_image
-        f1 = compute_boundary_f1(predicted, labels, valid) if boundary else np.nan
+        f1 = compute_boundary_f1(predicted, wanted, valid) if boundary else np.nan
         counts = np.concatenate([np.diagonal(of_image), of_image.sum(axis=0), of_image.sum(axis=1)])
         sums.append([*counts.tolist(), 0.0 if np.isnan(f1) else f1, float(not np.isnan(f1))])
-    if not confusion.any():
+    if not (np.isfinite(least) if is_depth else confusion.any()):
         raise DataError(f"No pixel of the {len(sums):,} test masks is valid; expected some to measure on.")
-    return SegmentationResult(
-        name=name or _name_layers(train),
-        sums=np.array(sums, np.float64),
-        classes=tuple(classes),
-        confusion=confusion,
-        groups=test[0].groups,
-        n_train=len(train[0]),
-        report=fitted.report_ | {"protocol": format_map_protocol(fitted)},
-        n_draws=n_draws,
-        seed=seed,
-    )
+    about: dict[str, Any] = {
+        "name": name or _name_layers(train),
+        "sums": np.array(sums, np.float64),
+        "groups": test[0].groups,
+        "n_train": len(train[0]),
+        "report": probe.report_ | {"protocol": format_map_protocol(probe)},
+        "n_draws": n_draws,
+        "seed": seed,
+    }
+    if is_depth:
+        return DepthResult(unit=unit, is_positive=least > 0, **about)
+    return SegmentationResult(classes=tuple(classes), confusion=confusion, **about)
 
 
 def format_map_protocol(probe: MapProbe) -> str:
@@ -439,48 +464,6 @@ def format_map_protocol(probe: MapProbe) -> str:
     """
     base = DEPTH_PROTOCOL if isinstance(probe, DepthProbe) else PROTOCOL
     return build_protocol(base, **{name: getattr(probe, name) for name in PROTOCOLS[base].settings}).name
-
-
-def evaluate_depth(
-    train: Any,
-    test: Any,
-    train_depths: Any,
-    test_depths: Any,
-    grid: Any,
-    *,
-    unit: str,
-    name: str = "",
-    probe: DepthProbe | None = None,
-    n_draws: int = N_DRAWS,
-    seed: int = 0,
-) -> DepthResult:
-    """The same of depth: errors in its ``unit``, over all valid pixels of the test images.
-
-    ``depths[i]`` gives numbers, float (height, width), and valid pixels, bool.
-    """
-    train, test = _list_layers(train, test)
-    fitted = probe
-    if fitted is None:
-        fitted = DepthProbe(grid, seed=seed).fit([one.x for one in train], train_depths, groups=train[0].together)
-    require_as_many(len(test[0]), test_depths)
-    sums, least = list[Any](), np.inf
-    for i, logits in enumerate(fitted.iterate_logits([one.x for one in test])):
-        depth, valid = test_depths[i]
-        sums.append(measure_depth_errors(fitted.enlarge(logits, depth.shape), depth, valid))
-        least = min(least, float(depth[valid].min(initial=np.inf)))
-    if not np.isfinite(least):
-        raise DataError(f"No pixel of the {len(sums):,} test maps is valid; expected some to measure on.")
-    return DepthResult(
-        name=name or _name_layers(train),
-        sums=np.array(sums),
-        groups=test[0].groups,
-        n_train=len(train[0]),
-        report=fitted.report_ | {"protocol": format_map_protocol(fitted)},
-        unit=unit,
-        is_positive=least > 0,
-        n_draws=n_draws,
-        seed=seed,
-    )
 
 
 def require_as_many(n_images: int, masks: Any) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,12 @@ from ..datasets.dense import DenseData
 from ..datasets.images import ImageSet
 from ..encoders.blocks import has_tokens, list_block_modules
 from ..encoders.maps import find_map_layer
-from ..encoders.preprocess import build_preprocess
-from ..encoders.sizes import derive_sized_card
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..features.computing import FeaturisingOptions
 from ..features.featurising import compute_shard_size
 from ..features.maps import featurise_maps, parse_map_grid
+from ..loading import load_for_whole_images
 from ..optional import require_extra
 from ..progress import Progress
 from .bootstrap import N_DRAWS
@@ -35,10 +33,9 @@ from .saved_probes import SavedProbe, describe_origin, get_library_versions
 from .segmentation import (
     DepthProbe,
     MapProbe,
+    MaskReader,
     SegmentationProbe,
-    evaluate_depth,
-    evaluate_segmentation,
-    make_mask_reader,
+    evaluate_map_probe,
 )
 from .segmentation_metrics import DenseResult
 
@@ -46,7 +43,7 @@ with require_extra("evaluate", needed_for="A probe on maps"):
     import numpy as np
 
 if TYPE_CHECKING:
-    from torch import nn
+    pass
 
 Layers = tuple[int | None, ...]  # whose maps stand next to each other; None: what the network pools
 
@@ -98,7 +95,7 @@ class SegmentedVariant(ShownInNotebooks):
 
     def read_mask(self, image: int) -> tuple[Any, Any]:
         """The mask of a test image and its valid pixels, (height, width), as it is judged."""
-        return make_mask_reader(self.data.val, self.preprocess)[image]
+        return MaskReader(self.data.val, self.preprocess)[image]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -107,20 +104,9 @@ class SegmentedVariant(ShownInNotebooks):
         return about | self.result.as_dict() | {"tuning_score": self.tuning_score, "probe": kept}
 
 
-def load_for_whole_images(name: str, *, px: int | None = None) -> tuple[nn.Module, Any, Preprocess]:
-    """An encoder, the transform that gives it images whole, as squares, and what that does."""
-    from ..loading import load
-
-    card = get_base_card(load_catalogue()[name])
-    sized = card if px is None else derive_sized_card(card, px)
-    whole = replace(sized.preprocess, fit="squash", resize_px=sized.preprocess.crop_px)
-    encoder, _ = load(card.id, px=px)
-    return encoder, build_preprocess(whole), whole
-
-
-def _give(encoder: nn.Module, transform: Any, name: str) -> tuple[nn.Module, Any]:
-    """An encoder that is loaded already, for what loads one by its name."""
-    return encoder, transform
+def get_maps_folder(root: str | Path, whole: Preprocess) -> Path:
+    """Where maps of whole images are, apart from those of the card's crop, which would be other maps of one grid."""
+    return Path(root) / f"whole-{whole.crop_px}px"
 
 
 def measure_segmentation(
@@ -152,7 +138,7 @@ def measure_segmentation(
     px : sequence of int or None
         Sides of the images; None: the card's.
     balanced, boundary, n_draws, seed
-        As for :func:`~zoo.evaluation.segmentation.evaluate_segmentation`.
+        As for :func:`~zoo.evaluation.segmentation.evaluate_map_probe`; ``seed`` also of the draw of tuning images.
     root : path, optional
         Where maps are kept, in half precision; without it they stay in memory.
     how, progress
@@ -194,10 +180,7 @@ def _featurise_whole(
     how: FeaturisingOptions | None,
     progress: Callable[[str], Progress] | None,
 ) -> tuple[dict[int | None, tuple[str, dict[str, Features]]], list[Layers], Preprocess]:
-    """The representation of each layer and its maps of both parts; the layers that were asked for; the preprocessing.
-
-    Maps of whole images lie apart from those of the card's crop, which would be other maps of the same grid.
-    """
+    """The representation of each layer and its maps of both parts; the layers that were asked for; preprocessing."""
     encoder, transform, whole = load_for_whole_images(name, px=px)
     asked = _resolve_layers(encoder, layers)
     single = [*dict.fromkeys(chain.from_iterable(asked))]
@@ -205,10 +188,10 @@ def _featurise_whole(
         name,
         {"train": data.train.images, "val": data.val.images},
         layers=single,
-        root=None if root is None else Path(root) / f"whole-{whole.crop_px}px",
+        root=None if root is None else get_maps_folder(root, whole),
         how=how,
         stored="float32" if root is None else "float16",
-        load=partial(_give, encoder, transform),
+        load=lambda called: (encoder, transform),
         progress=progress,
     )
     return dict(zip(single, maps.items(), strict=True)), asked, whole
@@ -227,18 +210,16 @@ def _measure(
     n_draws: int,
     seed: int,
 ) -> tuple[MapProbe, DenseResult]:
-    of_train, of_test = (make_mask_reader(part, preprocess) for part in (data.train, data.val))
-    x, together = [one.x for one in train], train[0].together
-    how: Any = {"name": name, "n_draws": n_draws, "seed": seed}
-    if data.task == "depth":
-        of_depth = DepthProbe(grids, seed=seed).fit(x, of_train, groups=together)
-        how |= {"unit": data.train.unit, "probe": of_depth}
-        return of_depth, evaluate_depth(train, test, of_train, of_test, grids, **how)
+    of_train, of_test = (MaskReader(part, preprocess) for part in (data.train, data.val))
     classes = data.train.classes
-    probe = SegmentationProbe(grids, n_classes=len(classes), balanced=balanced, seed=seed)
-    probe.fit(x, of_train, groups=together)
-    how |= {"probe": probe, "boundary": boundary}
-    return probe, evaluate_segmentation(train, test, of_train, of_test, grids, classes, **how)
+    probe: Any
+    if data.task == "depth":
+        probe = DepthProbe(grids, seed=seed)
+    else:
+        probe = SegmentationProbe(grids, n_classes=len(classes), balanced=balanced, seed=seed)
+    probe.fit([one.x for one in train], of_train, groups=train[0].together)
+    how: Any = {"name": name, "boundary": boundary, "n_draws": n_draws, "seed": seed}
+    return probe, evaluate_map_probe(probe, train, test, of_test, classes=classes, unit=data.train.unit, **how)
 
 
 def _resolve_layers(encoder: Any, layers: Sequence[Layers] | None) -> list[Layers]:
@@ -321,8 +302,8 @@ def predict_maps(
     """
     if not len(images):
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to predict.")
-    px, representations = probe.about["px"], probe.about["representations"]
-    both = replace(probe, load=lambda name: load_for_whole_images(name, px=px)[:2]).network  # once it is the right one
+    representations = probe.about["representations"]
+    both = probe.network  # once it is the right one
     grids = [parse_map_grid(one) for one in representations]
     is_depth = probe.kind == "depth"
     head: MapProbe = DepthProbe(grids) if is_depth else SegmentationProbe(grids, n_classes=len(probe.classes))
@@ -336,7 +317,7 @@ def predict_maps(
             {"new": some},
             layers=layers,
             how=how,
-            load=partial(_give, *both),
+            load=lambda called: both,
             progress=progress,
             parts=("new",),
         )

@@ -366,6 +366,31 @@ class Rows:
         return _read(self._shards[number], "x")
 
 
+class PickedRows:
+    """Some rows of several :class:`Rows`, one behind the other, in any order; they stay on the disk, too.
+
+    Parameters
+    ----------
+    parts : sequence of Rows
+        Of one dimension.
+    positions : int64 array, shape (n,)
+        Of the rows in all parts together.
+    """
+
+    ndim, dtype = Rows.ndim, Rows.dtype
+
+    def __init__(self, parts: Sequence[Rows], positions: np.ndarray) -> None:
+        self._rows = Rows([shard for one in parts for shard in one._shards], dim=parts[0].shape[1])
+        self._positions, self.shape = positions, (len(positions), parts[0].shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Rows by a slice or by positions, float32 (k, dim)."""
+        return self._rows[self._positions[key]]
+
+
 class ImageNames(Sequence[str]):
     """Names of images, which stay on the disk until they are asked for."""
 
