@@ -127,6 +127,7 @@ def opened(browser: Browser, address: str, slowed: int) -> dict[str, float]:
     page = context.new_page()
     context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slowed})
     page.goto(address)
+    page.mouse.move(1, 1)  # the data are loaded with the first thing that a visitor does
     for _ in range(_PATIENCE_MS // _STEP_MS):
         if page.evaluate(_MARK, "zoo-interactive") is not None:
             break

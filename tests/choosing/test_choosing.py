@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,6 +139,16 @@ def test_a_second_choice_computes_only_what_is_new(first: Choice, data: ImageDat
     assert of_first[GOOD] == again.race.leader.error
     with_new = chosen(data, folder, encoders=[GOOD, FAIR], load=load, seed=1)
     assert {one.name: one.n_computed for one in with_new.costs}[GOOD] == 0  # whole parts are of every seed
+
+
+def test_an_encoder_whose_features_were_there_is_timed_on_a_few_images(
+    first: Choice, data: ImageData, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "runs")
+    for file in (tmp_path / "runs").rglob("speed.json"):
+        file.unlink()
+    again = chosen(data, tmp_path / "runs", encoders=[GOOD, POOR])
+    assert [(one.n_computed, (one.images_per_second or 0) > 0) for one in again.costs] == [(0, True), (0, True)]
 
 
 @pytest.mark.parametrize("groups", [False, True])

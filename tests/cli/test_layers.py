@@ -25,6 +25,7 @@ def test_the_map_is_printed_with_what_the_choice_brings(root: Path, tmp_path: Pa
     assert "80 training and 60 test images" in text
     assert "32 px" in text and "48 px" in text and "cls+avg" in text and "*" in text and ">" in text
     assert "zoo.load('pocket_simclr_vit_shapes" in text and "chosen" in text and "--verbose" in text
+    assert "\n@cls+avg" in text  # without the id, which is above: a long one leaves room for the table
     with Image.open(tmp_path / "map.png") as drawn:
         assert min(drawn.size) > 200 and len(drawn.convert("L").getcolors(1 << 20) or []) > 20
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")

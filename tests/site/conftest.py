@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from filelock import FileLock
 
-from tests.browser import Watch, browsing, serving_folder
+from tests.browser import Watch, browsing, serving_folder, wait_until
 from tests.site import site_under_test
 
 if TYPE_CHECKING:
@@ -97,9 +97,11 @@ def open_page(browser: Browser, site: Site, request: pytest.FixtureRequest) -> I
         height: int = 900,
         scheme: str = "light",
         javascript: bool = True,
+        used: bool = True,
         **options: Any,
     ) -> Page:
-        """``path`` may end with a hash; ``address`` is another place of the site, such as that of ``site_server``."""
+        """``path`` may end with a hash; ``address`` is another place of the site, such as that of ``site_server``;
+        ``used`` moves the pointer, with which a page loads the data that it needs to answer."""
         root = address or site.address
         key = (width, height, scheme, javascript, *sorted(options.items()))
         if key not in contexts:
@@ -114,6 +116,9 @@ def open_page(browser: Browser, site: Site, request: pytest.FixtureRequest) -> I
         watches.append(Watch(root))
         watches[-1].over(page)
         page.goto(root + path, wait_until="load")
+        if used and javascript and page.evaluate("document.body.dataset.later"):
+            page.mouse.move(1, 1)
+            wait_until(page, "performance.getEntriesByName('zoo-interactive').length")
         return page
 
     yield open_one

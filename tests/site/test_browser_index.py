@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from tests.browser import wait_until
 from tests.site.conftest import OpenPage, Site
 from tests.site.site_under_test import MINE
 from zoo.cards.catalogue import load_catalogue
@@ -17,7 +19,7 @@ from zoo.site.expected import FILL_OF
 from zoo.site.first_page import LISTED
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 _SHOWN = """name => {
   const table = document.querySelector("table.encoders");
@@ -25,6 +27,11 @@ _SHOWN = """name => {
   return [...table.tBodies[0].rows].filter(row => row.checkVisibility())
     .map(row => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim());
 }"""
+
+_BOXES = """() => ["#score", "#encoders", ".encoders tbody tr", "#plot .legend", "#whole", "footer"].map(one => {
+  const { x, y, width, height } = document.querySelector(one).getBoundingClientRect();
+  return [x, y, width, height];
+})"""
 
 
 def shown(page: Page, column: str = "encoder") -> list[str]:
@@ -289,3 +296,48 @@ def test_the_first_rows_come_with_the_page_and_the_script_writes_the_same_and_al
     page.locator("#clear").click()
     page.locator("#whole").click()
     assert shown(page) == everything and choices(page) == {"all": "1"}
+
+
+def test_the_page_loads_little_until_it_is_used(site: Site, site_server: str, open_page: OpenPage) -> None:
+    page = open_page(address=site_server, used=False)
+    names = page.evaluate("performance.getEntriesByType('resource').map(one => one.name.split('/').pop())")
+    assert len(names) == 3 and not any(one.startswith("encoders") for one in names)  # style sheet, script, icon
+    files = [site.folder / "index.html", *(site.folder / "assets" / one for one in names)]
+    assert sum(len(gzip.compress(one.read_bytes())) for one in files) < 60_000
+    before = page.evaluate(_BOXES)
+    page.mouse.move(1, 1)
+    wait_until(page, "document.querySelector('#plot [role=application]')")
+    moved = [
+        abs(place - was)
+        for one, old in zip(page.evaluate(_BOXES), before, strict=True)
+        for place, was in zip(one, old, strict=True)
+    ]
+    assert max(moved) <= 2  # pixels: nothing jumps
+
+
+def test_what_is_typed_and_asked_for_while_the_data_load_is_done_once_they_are_there(open_page: OpenPage) -> None:
+    page = open_page(used=False)
+    loads: list[Route] = []
+    page.route("**/encoders-*.js", loads.append)  # which come when the test says so
+    page.locator("#q").click()
+    page.keyboard.type("dino_vit")
+    page.locator("#filters [name=measured]").check()
+    box = page.locator(".encoders tbody input").first
+    box.check()
+    page.keyboard.press("Shift+Tab")
+    page.locator("#q").focus()
+    assert page.locator("#plot [role=application]").count() == 0 and len(loads) == 1
+    loads[0].continue_()
+    wait_until(page, "document.querySelector('#plot [role=application]')")
+    assert page.locator("#q").input_value() == "dino_vit" and page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.type("S")
+    assert choices(page) == {"q": "dino_vitS", "measured": "1", "e": choices(page)["e"]}
+    assert "dino_vitS16" in shown(page) and page.locator("#comparison").is_visible()
+
+    again = open_page(used=False)
+    again.route("**/encoders-*.js", lambda route: loads.append(route))
+    again.locator("#whole").click()
+    again.locator("th[data-name=parameters]").click()
+    loads[1].continue_()
+    wait_until(again, "document.querySelector('#plot [role=application]')")
+    assert choices(again) == {"all": "1", "order": "parameters-asc"} and not again.locator("#whole").is_visible()

@@ -21,7 +21,7 @@ from ..cards.catalogue import load_catalogue
 from ..cards.costs import estimate_memory, find_cost
 from ..cards.schema import Preprocess
 from ..datasets import DenseData, ImageData, ImageSet
-from ..errors import DataError, QueryError, format_count
+from ..errors import DataError, QueryError, ZooError, format_count
 from ..evaluation.evaluating import get_runs_folder
 from ..features import Features, featurise, load_features
 from ..features.featurising import compute_shard_size
@@ -31,6 +31,7 @@ from ..files import replace_file
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from .scoring import Schedule, build_task
+from .shortlist import find_local_weights
 from .successive_halving import Plan
 
 with require_extra("models", needed_for="Choosing an encoder"):
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _MOST_LOADED = 2  # encoders that are kept in memory; the last rungs go on with few
+_TIMED = 32  # images by whose features a speed is measured where those of all were there
 _WARMING = 4  # images of a first forward pass, which sets things up and is not timed
 _SPEED = "speed.json"
 
@@ -306,6 +308,17 @@ class ImageContender:
         missing = (n for i, n in enumerate(n_of_chunks) if n and not self._is_there(self.ground.chunk_images(part, i)))
         return sum(missing)
 
+    def measure_speed(self) -> None:
+        """Times a few images if all features were there and no speed is known; weights are not fetched for that."""
+        card, images = load_catalogue()[self.name], self.ground.parts["train"]
+        if self.speed is None and (self.ground.load or find_local_weights([card])[card.id]):
+            n_computed = self.n_computed
+            try:
+                self._computed(images.subset(np.arange(min(_TIMED, len(images))), split="timed"), None)
+            except ZooError as error:  # the ranking stands without it
+                self.notes.append(f"{self.name}: its speed could not be measured: {error}")
+            self.n_computed = n_computed
+
     def _is_there(self, images: ImageSet) -> bool:
         """True if features of these images were computed; once they were, nobody looks again."""
         if images.fingerprint not in self._there and (self._folder(images) / "index.json").is_file():
@@ -347,7 +360,7 @@ class ImageContender:
         self.dim = found.dim
         return found
 
-    def _computed(self, images: ImageSet, folder: Path) -> Features:
+    def _computed(self, images: ImageSet, folder: Path | None) -> Features:
         """Features of some images; in smaller batches where the memory of the device asks for it."""
         encoder, preprocess = self.ground.encoder(self.name, self._load)
         while True:
@@ -386,7 +399,7 @@ class ImageContender:
         how = {**asdict(self.ground.how), "batch_size": self.batch_size, "skip_corrupt": False, **how}
         return featurise(encoder, preprocess, images, name=self.name, representation=representation, **how)
 
-    def _timed(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, folder: Path) -> Features:
+    def _timed(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, folder: Path | None) -> Features:
         if not self._is_warm:
             few = images.subset(np.arange(min(_WARMING, len(images))), split="first")
             self._featurise(encoder, preprocess, few)
@@ -403,7 +416,7 @@ class ImageContender:
             peak = int(torch.cuda.max_memory_allocated(self.ground.device)) if on_gpu else None
             self._remember(seconds, counting.n, peak)
         limit = self.ground.least_images_per_second
-        if limit is not None and self.speed is not None and self.speed.images_per_second < limit:
+        if folder and limit is not None and self.speed is not None and self.speed.images_per_second < limit:
             raise QueryError(
                 f"{self.name} makes features of {self.speed.images_per_second:.3g} images per second on "
                 f"{self.ground.device_name}, {limit:g} were asked for."

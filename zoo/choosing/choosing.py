@@ -347,6 +347,7 @@ def choose(
     for one in found.standings:
         if one.status != "failed":
             by_name[one.name].keep_parts()
+            by_name[one.name].measure_speed()
     n_curves = 0 if plan.data.has_masks else N_CURVES
     probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:n_curves]
     ends = math.inf if time_s is None else started + time_s

@@ -406,7 +406,7 @@ def _against_costs(choice: Choice, bars: list[figures.ErrorBar]) -> Iterator[_Fi
             [(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better
         )
         without = [bar.name for bar in bars if not costs.get(bar.name)]
-        cached = without and f" Not drawn: {join_names(without)}; features were there, so that no speed was measured."
+        cached = without and f" Not drawn: {join_names(without)}, whose features were there and weights were not."
         on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
         some, values = [bar for _, bar in known], [cost for cost, _ in known]
         yield (

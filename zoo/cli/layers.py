@@ -243,7 +243,7 @@ def _build_table(report: LayersReport) -> AnswerTable:
         for number, one in zip(numbers, some, strict=True)
     ]
     columns = [
-        AnswerColumn("features", [one.name for one in some]),
+        AnswerColumn("features", ["".join(one.name.partition("@")[1:]) or "card" for one in some]),
         AnswerColumn("px", [one.px for one in some], form=str),
         AnswerColumn("dim", [one.dim for one in some], spare=5),
         AnswerColumn("GFLOPs", [one.gflops for one in some], form="{:.3g}".format, spare=3),

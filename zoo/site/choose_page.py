@@ -43,6 +43,7 @@ from ..choosing.ranking import (
     TOO_MANY,
     UNTOLD,
     RankedEncoder,
+    Ranking,
     is_suited,
     is_tied,
     is_worse,
@@ -55,7 +56,7 @@ from ..results.evidence import list_datasets
 from ..results.facts import format_points, format_short_number
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
-from .drawing import FILLS, Axis, PlotPoint, draw_scatter
+from .drawing import FILLS, LIVE, Axis, PlotPoint, draw_scatter
 from .expected import FILL_OF, choose_fill
 from .first_page import format_interval_ends
 from .rendering import File, SiteRenderer, get_encoder_page
@@ -90,14 +91,15 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     """The page, and the data of its script."""
     with contents.reading():
         found = rank_encoders(START, N_CLASSES, ON_IMAGENET)
-        everyone = rank_encoders(START, N_CLASSES, ON_IMAGENET, include_gone=True)
-        cards = {one.card.id: one.card for one in everyone.ranked} | {one.card.id: one.card for one in everyone.beside}
+        few, everyone = (rank_encoders(n, N_CLASSES, ON_IMAGENET, include_gone=True) for n in (START, STEPS[-1]))
+        cards = {one.card.id: one.card for some in (few, everyone) for one in (*some.ranked, *some.beside)}
         cards = {name: cards[name] for name in sorted(cards) if name in contents.entries}
         common: dict[str, Any] = {"title": "Choose an encoder for your images and labels", "kind": "choose"}
         if not cards:
             yield renderer.page("choose.html.jinja", "choose.html", rows=[], **common)
             return
-        budget = _budget(contents, cards)
+        never = _count_left_out(everyone, contents)  # whatever is asked for
+        budget = _budget(contents, cards) | {"never": [f"{n} ({reason})" for reason, n in never.items()]}
     ranked = [one for one in found.ranked if one.card.id in contents.entries]
     sets = Counter(name for card in cards.values() for name in _image_sets(card) or ())
     racers = select_racers(ranked)
@@ -105,13 +107,12 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
     yield renderer.page(
         "choose.html.jinja",
         "choose.html",
-        scripts=[renderer.data("budget.js", "BUDGET", budget)],
+        later=renderer.data("budget.js", "BUDGET", budget),
         rows=[_row(place, one, ranked[0].number, contents) for place, one in enumerate(ranked[:LISTED], start=1)],
         n_ranked=len(ranked),
         n_ties=sum(is_tied(one.number, ranked[0].number) for one in ranked),
         beside=_beside_words([one for one in found.beside if one.card.id in contents.entries]),
-        left_out=[(n, _drop_option(reason)) for reason, names in found.left_out.items()
-                  if (n := sum(name in contents.entries for name in names))],
+        left_out=dict(sorted(_count_left_out(found, contents).items(), key=lambda one: one[0] in never)),
         figure=figure,
         front=front,
         steps=STEPS,
@@ -129,6 +130,14 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         ),
         **common,
     )  # fmt: skip
+
+
+def _count_left_out(found: Ranking[ExpectedError], contents: Contents) -> dict[str, int]:
+    """How many encoders of the site a ranking leaves out, by why."""
+    counts = {
+        _drop_option(why): sum(map(contents.entries.__contains__, names)) for why, names in found.left_out.items()
+    }
+    return {why: n for why, n in counts.items() if n}
 
 
 def describe_labels(n_labels: int) -> str:
@@ -419,5 +428,6 @@ def _figure(
         groups=FRONT_GROUPS,
         front=True,
         by_fill=True,
+        frame=LIVE,
     )
     return drawing, [(one.id, one.href, format_short_number(one.x), format_points(one.y)) for one in front]

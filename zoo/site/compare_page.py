@@ -545,7 +545,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         PAGE,
         title="Compare",
         kind="compare",
-        scripts=(data,),
+        later=data,
         chosen=[
             (entry, get_encoder_page(entry), draw_swatch(place), bool(frame.places(entry)))
             for place, entry in enumerate(chosen, start=1)

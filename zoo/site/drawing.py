@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -116,8 +117,24 @@ def compute_extent(values: Iterable[float], share: float = 0.04) -> tuple[float,
     return low - reach, high + reach
 
 
-WIDTH, HEIGHT = 900.0, 480.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 42.0, 66.0  # margins: room for texts of twice the size on a phone
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Size of a plot and the margins of its axes."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    below: float  # from the axis down to the feet of its numbers
+    n_ticks: int
+
+
+STILL = Frame(900.0, 480.0, 58.0, 14.0, 42.0, 66.0, 24.0, 6)  # room for texts of twice the size on a phone
+LIVE = Frame(
+    1260.0, 520.0, 48.0, 14.0, 30.0, 42.0, 18.0, 7
+)  # as the script draws it on a wide page, so that nothing jumps
 MARKS = (
     "m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z",
     "m-4.5,-4.5h9v9h-9z",
@@ -202,8 +219,10 @@ def draw_scatter(
     groups: Sequence[str],
     front: bool = False,
     by_fill: bool = False,
+    frame: Frame = STILL,
 ) -> Markup:
-    """A figure with the plot and its legend: names of ``groups``, and of fills with ``by_fill``.
+    """A figure with the plot and its legend: names of ``groups``, and of fills with ``by_fill``; a :data:`LIVE` frame
+    is for those that the script takes over.
 
     ``front`` draws the line of the points that no other one beats in both directions, with names where there is room;
     then the axis of y must say what is better, and smaller is better of x.
@@ -213,26 +232,28 @@ def draw_scatter(
     on_front = {one.id for one in best}
     across = Scale(
         *_reach(x, [at for one in points for at in (one.x, one.at or one.x)], ROOM / 2 * bool(best)),
-        LEFT,
-        WIDTH - RIGHT,
+        frame.left,
+        frame.width - frame.right,
         x.kind,
     )
-    up = Scale(*_reach(y, ends, ROOM * bool(best)), HEIGHT - BOTTOM, TOP, y.kind)
+    up = Scale(*_reach(y, ends, ROOM * bool(best)), frame.height - frame.bottom, frame.top, y.kind)
     ordered = sorted(points, key=lambda one: (one.id in on_front, FILL_ORDER[one.fill], one.x))
     marks = [_mark(one, across, up, x, y, " first" * (one.id in on_front)) for one in ordered]
     line = [_front(best, across, up), _names(best, across, up)] if best else []
     drawing = build_element(
         "svg",
-        {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "role": "img", "aria-label": f"{title}. {description}"},
-        *draw_grid(across, up),
-        build_element("text", {"class": "name", "x": 2, "y": 20}, y.name),
-        build_element("text", {"class": "name", "x": WIDTH - RIGHT, "y": HEIGHT - 10, "text-anchor": "end"}, x.name),
+        {"viewBox": f"0 0 {frame.width:g} {frame.height:g}", "role": "img", "aria-label": f"{title}. {description}"},
+        *draw_grid(across, up, frame.n_ticks, frame.below),
+        build_element("text", {"class": "name", "x": 2, "y": frame.top - 16}, y.name),
+        build_element("text", {"class": "name", "x": across.end, "y": frame.height - 6, "text-anchor": "end"}, x.name),
         *line[:1],
         build_element("g", {"class": "marks crowded" if len(marks) > CROWD else "marks"}, *marks),
         *line[1:],
     )
     used = sorted({one.group for one in points})
-    names = [build_element("li", None, draw_swatch(group), groups[group - 1]) for group in used]
+    counts = Counter(one.group for one in points)
+    named = [f"{groups[group - 1]} ({counts[group]})" if frame is LIVE else groups[group - 1] for group in used]
+    names = [build_element("li", None, draw_swatch(group), words) for group, words in zip(used, named, strict=True)]
     fills = [build_element("li", None, draw_swatch(1, fill), words) for fill, words in FILLS.items()] if by_fill else []
     legends = [
         build_element("ul", {"class": f"legend{kind}"}, *of) for kind, of in (("", names), (" fills", fills)) if of
@@ -249,7 +270,7 @@ FILL_ORDER = {"open": 0, "half": 1, "full": 2}  # what is drawn over what
 def _reach(axis: Axis, values: Sequence[float], room: float = 0.0) -> tuple[float, float]:
     """Ends of an axis: values with a margin, a factor on a logarithmic axis, and a share of ``room`` at the low end."""
     low, high = compute_extent(map(math.log, values) if axis.kind == "log" else values)
-    low -= room * (high - low)
+    low -= room * (high - low) / 1.08  # without the margins
     return (math.exp(low), math.exp(high)) if axis.kind == "log" else (low, high)
 
 
@@ -280,15 +301,15 @@ def _mark(one: PlotPoint, across: Scale, up: Scale, x: Axis, y: Axis, more: str)
     return build_element("g", None, build_element("path", {"class": f"interval s{one.group}", "d": ends}), shape)
 
 
-def draw_grid(across: Scale, up: Scale, most: int = 6) -> list[Markup]:
+def draw_grid(across: Scale, up: Scale, most: int = STILL.n_ticks, below: float = STILL.below) -> list[Markup]:
     """Lines and texts of both axes, between the places at the ends of the scales."""
     left, right, floor, top = across.start, across.end, up.start, up.end
     drawn = []
     for value in across.ticks(most):
         at = across(value)
         drawn.append(build_element("path", {"class": "grid", "d": f"M{at:.1f},{top:g}V{floor:g}"}))
-        drawn.append(build_element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, format_tick(value)))
-    for value in up.ticks():
+        drawn.append(build_element("text", {"x": at, "y": floor + below, "text-anchor": "middle"}, format_tick(value)))
+    for value in up.ticks(most):
         at = up(value)
         drawn.append(build_element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
         drawn.append(build_element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, format_tick(value)))
@@ -330,8 +351,8 @@ def _names(best: Sequence[PlotPoint], across: Scale, up: Scale) -> Markup:
             line = [(right + (x - right) * part / 16, foot - 4 + (y + 8 - foot) * part / 16) for part in range(16)]
             boxes = [box, *((at_x - 2, at_y - 2, at_x + 2, at_y + 2) for at_x, at_y in line[: 16 * is_apart])]
             if (
-                box[0] < LEFT + 2
-                or box[3] > HEIGHT - BOTTOM - 1
+                box[0] < across.start + 2
+                or box[3] > up.start - 1
                 or any(do_boxes_overlap(a, b) for a in boxes for b in others)
             ):
                 continue

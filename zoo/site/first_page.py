@@ -18,6 +18,7 @@ from ..studies.running import list_studies
 from .contents import Contents, SiteEntry
 from .drawing import (
     FILLS,
+    LIVE,
     Axis,
     PlotPoint,
     Scale,
@@ -87,7 +88,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
         "index.html",
         title=contents.title,
         kind="index",
-        scripts=(renderer.data("encoders.js", "ENCODERS", build_encoder_data(entries, dataset, known)),),
+        later=renderer.data("encoders.js", "ENCODERS", build_encoder_data(entries, dataset, known)),
         names=renderer.data("names.js", "NAMES", build_search_data(contents, entries)),
         plot=_plot(marks, scores, dataset),
         answer=answer,
@@ -230,12 +231,13 @@ def _plot(marks: Sequence[PlotPoint], scores: Offered, dataset: str) -> object:
     return draw_scatter(
         marks,
         Axis("parameters", "log", "count"),
-        Axis("expected error, %" if is_expected else "error, %", "log", "percent", "low"),
+        Axis("expected error, all labels, %" if is_expected else "error, %", "log", "percent", "low"),
         title=f"{words} against the number of parameters",
         description="The table below has the same numbers.",
         groups=[*KINDS.values()],
         front=is_expected,
         by_fill=is_expected,
+        frame=LIVE,
     )
 
 

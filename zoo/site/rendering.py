@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -59,17 +59,16 @@ class SiteRenderer:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
         return self.asset(name, f"const {constant} = {text};\n".encode())
 
-    def page(
-        self, template: str, path: str, *, title: str, kind: str, scripts: Sequence[str] = (), **values: Any
-    ) -> File:
+    def page(self, template: str, path: str, *, title: str, kind: str, later: str = "", **values: Any) -> File:
         """A page at ``path``.
 
-        ``kind`` is ``data-page`` of its body, which tells the site's scripts what to do; ``scripts`` are paths of
-        assets that are loaded before these. A template extends ``base.html.jinja`` and fills the block ``main``.
+        ``kind`` is ``data-page`` of its body, which tells the site's scripts what to do; ``later`` is the path of data
+        that these need, loaded once somebody uses the page. A template extends ``base.html.jinja`` and fills the block
+        ``main``.
         """
         root = "../" * path.count("/")
         text = self.environment.get_template(template).render(
-            title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
+            title=title, kind=kind, path=path, root=root, later=later, pages=PAGES, site=self.contents.title,
             source=find_repository(), version=__version__,
             style=self.style, site_scripts=[*self.site_scripts(kind)], icon=self.icon, **values,
         )  # fmt: skip

@@ -13,7 +13,7 @@ Zoo.pages.index = () => {
   const plain = text => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim(), fold = text => plain(text).replaceAll(" ", "");
   for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");
   const list = text => text ? text.split(",") : [];
-  let choices = {}, chosen = [], kept = all, sorted = all, plot;
+  let choices = {}, chosen = [], kept = all, sorted = all, answered = all.map(one => one.id).join(), plot;
 
   const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}rests on: ${[one.basis, one.note].filter(Boolean).join(", ")}`, uses = { yes: "any use", no: "not commercial", conditions: "under conditions", unknown: "unknown" };
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
@@ -89,6 +89,9 @@ Zoo.pages.index = () => {
   }
   /* The best encoder up to every size among those that are kept, in rows like those that came with the page. */
   function answer() {
+    const asked = kept.map(one => one.id).join();
+    if (answered === asked) return; // rows that stay keep their focus
+    answered = asked;
     const clamp = value => Math.max(5, Math.min(60, value)), across = value => 6 + Math.log(clamp(value) / 5) / Math.log(12) * 148;
     bestOf?.tBodies[0].replaceChildren(...bestOf.dataset.sizes.split("|").map(pair => {
       const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (size === "inf" ? Infinity : size));
@@ -153,7 +156,7 @@ Zoo.pages.index = () => {
   }
   /* Shows the selection: in the boxes of the table, once these are there, and in the bar below it. */
   function choose(ids) {
-    chosen = ids.slice(0, most);
+    chosen = [...new Set(ids)].slice(0, most);
     for (const box of body.querySelectorAll("input")) box.checked = chosen.includes(box.value);
     bar.hidden = !chosen.length;
     const [told, link] = bar.children;
@@ -177,7 +180,7 @@ Zoo.pages.index = () => {
     const [, name, way] = /^(.*)-(asc|desc)$/.exec(choices.order) ?? [], sign = way === "desc" ? -1 : 1, of = new Map(kept.map(one => [one, sortedBy(one, name)]));
     sorted = name ? [...kept].sort((one, other) => { const [a, b] = [of.get(one), of.get(other)]; return a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -sign : sign; }) : kept;
     const shown = choices.all ? sorted : sorted.slice(0, listed);
-    body.replaceChildren(...shown.map(row));
+    if ([...body.rows].map(one => one.querySelector("input").value).join() !== shown.map(one => one.id).join()) body.replaceChildren(...shown.map(row));
     whole.hidden = shown.length === sorted.length;
     whole.textContent = `Show all ${sorted.length.toLocaleString("en")}`;
     showOrder(choices.order ?? "");
@@ -206,6 +209,6 @@ Zoo.pages.index = () => {
     Zoo.download("encoders.csv", Zoo.csv([heads, ...sorted.map(one => [...fields.map(name => cell(one[name])), ...others.map(name => one.elsewhere[name.slice(3)]), ...printed.map(kind => one.reported[kind])])]));
   };
   Zoo.state.watch(show);
-  show(Zoo.state.read());
-  performance.mark("zoo-interactive");
+  const state = Zoo.state.read(), ticked = [...body.querySelectorAll("input:checked")].map(box => box.value);
+  show({ ...state, e: [...list(state.e), ...ticked].join() }); // with what was ticked before the data were there
 };

@@ -94,7 +94,7 @@ Zoo.pages.choose = () => {
     const racers = ties <= Math.max(BUDGET.racers, BUDGET.tooMany * n) ? [] : kept.filter(one => one.tie).sort((a, b) => (BUDGET.fillOf[a.basis] === "open") - (BUDGET.fillOf[b.basis] === "open")).filter((one, place, tied) => tied.findIndex(other => other.family === one.family) === place).slice(0, BUDGET.racers);
     const many = n.toLocaleString("en"), where = `on ${kind.words} with ${steps[choices.step].text}.`;
     at("answer").replaceChildren(...racers.length ? [element("strong", {}, `Too uncertain to rank: ${ties.toLocaleString("en")} of ${many} encoders share the first place ${where}`), ` Race these ${racers.length} on your images: `, ...racers.flatMap((one, place) => [place ? ", " : "", link(one)]), "."]
-      : [element("strong", {}, `${many} encoder${n === 1 ? "" : "s"} by the error to expect ${where}`), ties > 1 ? ` ${ties} are statistically tied with the first (=).` : ""], left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " No encoder is left: relax the constraints.");
+      : [element("strong", {}, `${many} encoder${n === 1 ? "" : "s"} by the error to expect ${where}`), ties > 1 ? ` ${ties} are statistically tied with the first (=).` : ""], left.length || BUDGET.never.length ? ` Left out: ${[...left, ...BUDGET.never].join(", ")}.` : "", n ? "" : " No encoder is left: relax the constraints.");
     const lines = [...new Set(beside.map(one => one.why))].sort().map(why => {
       const some = beside.filter(one => one.why === why);
       return `Without a rank, ${why}: ${some.slice(0, BUDGET.beside).map(one => `${one.id} (${points(one.error)} %)`).join(", ")}${some.length > BUDGET.beside ? ` and ${some.length - BUDGET.beside} more` : ""}.`;
