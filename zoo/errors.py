@@ -30,14 +30,15 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 
-_MISLEADING = re.compile(  # what moves, colours, turns or hides what a terminal shows; an emoji may have joiners
+# Patterns are compiled when they are first needed, which listing needs not.
+_MISLEADING = (  # what moves, colours, turns or hides what a terminal shows; an emoji may have joiners
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0250-\U0010ffff])[\u200c\u200d]"
 )
 
 
 _LONGEST_NAME = 120  # characters of what was asked for, in a message
-_LONG = re.compile(r"\S{1000,}")  # no path, and no address
+_LONG = r"\S{1000,}"  # no path, and no address
 
 
 def escape_unprintable(text: str) -> str:
@@ -48,7 +49,7 @@ def escape_unprintable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return re.sub(_MISLEADING, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class ContentWarning(UserWarning):
@@ -83,7 +84,7 @@ class ZooError(Exception):
     def __str__(self) -> str:
         """One line of readable length, whatever the names in it hold."""
         text = escape_unprintable(super().__str__()).replace("\n", "\\n")
-        return _LONG.sub(lambda found: f"{found[0][:_LONGEST_NAME]}...", text)
+        return re.sub(_LONG, lambda found: f"{found[0][:_LONGEST_NAME]}...", text)
 
 
 class ContentError(ZooError):

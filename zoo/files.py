@@ -11,7 +11,6 @@ locks.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -417,7 +416,9 @@ def lock_file(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
 @contextmanager
 def lock_for_writing(path: Path) -> Iterator[None]:
     """One process of the user at a time writes to a path, as far as the cache can be written to and has locks."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
+    from hashlib import sha256  # which listing and reading do without
+
+    name = sha256(os.fsencode(os.path.realpath(path))).hexdigest()
     with ExitStack() as stack:
         with suppress(OSError):  # a cache that cannot be written to
             stack.enter_context(lock_file(get_cache_folder() / "locks" / f"{name[:16]}.lock"))

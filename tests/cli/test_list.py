@@ -155,6 +155,13 @@ class TestCompare:
         listed = run("list", "dinov2_vitS14")
         assert text in listed.stdout and "(a-b)  expected, not measured" in listed.stderr
 
+    def test_a_second_listing_estimates_no_error_anew(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+        first = run("list", "dinov2")
+        monkeypatch.setattr("zoo.cli.facts.estimate_unmeasured", None)
+        again = run("list", "dinov2")
+        assert (again.stdout, again.stderr) == (first.stdout, first.stderr) and "(a-b)" in again.stderr
+
     def test_only_differing_facts_are_shown(self) -> None:
         compared = document("compare", "dino_vitS16", "dino_vitS16_last")
         first, second = compared["encoders"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.cli_runner import run
 
@@ -51,6 +52,31 @@ def test_a_stored_answer_is_given_again_without_pytorch(verb: str) -> None:
     again = run(*LINES[verb])  # of results with the rows of the first
     assert again.stdout == first.stdout
     assert ask_in_a_new_process(*LINES[verb]) == (first.stdout, [])
+
+
+SLOW = ("torch._dynamo", "sklearn", "scipy.stats", "scipy.optimize", "pandas")
+
+
+def test_what_needs_no_scikit_learn_or_pandas_does_not_import_them(home: Path) -> None:
+    saved = str(home / "probe")
+    run(*LINES["evaluate"], "--save", saved)
+    image = home / "one.png"
+    Image.new("RGB", (16, 16), "red").save(image)
+    script = (
+        "import sys\nfrom zoo.cli import zoo as command\n"
+        "for line in sys.argv[1:]:\n"
+        "    command.main(line.split('|'), standalone_mode=False)\n"
+        f"print([name for name in {SLOW!r} if name in sys.modules])\n"
+    )
+    lines = [
+        ("predict", saved, str(image)),
+        ("look", ENCODER, str(image), "--out", str(home / "look")),
+        LINES["metric"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map("|".join, lines)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_another_question_is_measured(home: Path) -> None:

@@ -81,13 +81,14 @@ class AnswerColumn:
     @property
     def is_number(self) -> bool:
         """Whether cells are aligned to the right."""
-        return self.has_numbers or any(
-            isinstance(one, Real | tuple) and not isinstance(one, bool) for one in self.values
-        )
+        kinds = {*map(type, self.values)} - {bool}
+        return self.has_numbers or any(issubclass(kind, Real | tuple) for kind in kinds)
 
     @property
     def cells(self) -> list[str]:
         """The values as texts; one that is not known is an empty cell."""
+        if self.form is format_value and {*map(type, self.values)} == {str}:  # as in long listings
+            return [*self.values]
         return ["" if value is None else self.form(value) for value in self.values]
 
     def list_keyed(self) -> dict[str, Sequence[Any]]:

@@ -46,6 +46,7 @@ from .schema import (
     Reported,
     Representation,
     Weights,
+    judge_commercial_use,
 )
 from .search import EncoderFinder, format_search_names
 
@@ -82,7 +83,7 @@ PLACES = ("timm:", "hf:")
 
 _MAKER = "zoo.encoders.unlisted"  # makes cards for such names; a text, for it stands above this package
 _UNLISTED: dict[str, EncoderCard] = {}  # cards that it has made in this process, by folded id
-_HUB_PLACE = re.compile(
+_HUB_PLACE = (
     r"(?i:hf:)([\w.-]+/[\w.-]+?)(?:@([^/@]+))?(?:/.*)?$"
     r"|https://huggingface\.co/(?P<page>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/]+))?(?:/.*)?$"
 )
@@ -270,7 +271,7 @@ def _parse_id(name: str) -> tuple[str, str, str]:
 
 def _at_hub(place: str) -> tuple[str, str]:
     """Repository and revision of a place on the Hub, folded; of another place nothing."""
-    match = _HUB_PLACE.match(place)
+    match = re.match(_HUB_PLACE, place)
     if match is None:
         return "", ""
     revision = match[2] or match["revision"] or ""
@@ -376,7 +377,8 @@ def _listing(facts: Mapping[str, Any]) -> list[Any]:
         part, _, name = field.partition(".")
         value = facts[part][name] if name else facts[part]
         listed.append(None if value == NOT_RECORDED.value else value)
-    use = build_card(facts).commercial_use
+    licence = facts["licence"]["weights"]
+    use = judge_commercial_use(_MISSING.get(licence, licence))
     use_or_reason = use.value if isinstance(use, Missing) else use
     return [*listed, use_or_reason, len(facts["errata"]), format_search_names(facts)]
 

@@ -42,6 +42,7 @@ _AT_LEAST_1 = {
 _ABOVE_0 = {"preprocess.std"}
 _MAY_BE_EMPTY = {"architecture.options", "weights.mirrors", "weights.companions"}
 _DEFAULTS = {f"preprocess.{field.name}": field.default for field in fields(Preprocess) if field.default is not MISSING}
+_FITTING: set[tuple[Any, ...]] = set()  # part, field, type and value of facts that were checked
 _SPDX = ("licence.code", "licence.weights")
 
 
@@ -116,10 +117,15 @@ def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
         _refuse_unknown(where, f"{part}.{min(unknown)}", {f"{part}.{name}" for name in names})
     stated = {name: table[name] if name in table else _unstated(f"{part}.{name}", hints[name]) for name in names}
     for name, value in stated.items():
+        seen = (kind, name, type(value), value) if isinstance(value, str | int | float) else None
+        if seen in _FITTING:  # nine in ten facts are those of another card
+            continue
         here = f"{where}, field '{part}.{name}'"
         if value is None:
             raise CardError(f"{here}: found nothing, expected {describe_expected(hints[name])}.")
         _check_value(here, value, hints[name], f"{part}.{name}")
+        if seen is not None:
+            _FITTING.add(seen)
     return stated
 
 
@@ -422,7 +428,7 @@ def _merge(into: Facts, table: Facts) -> None:
         elif key != "options" and isinstance(value, dict) and isinstance(below, dict):
             _merge(below, value)
         else:
-            into[key] = deepcopy(value)
+            into[key] = value if isinstance(value, str) else deepcopy(value)
 
 
 def _check_together(cards: dict[str, Facts], files: _CardFiles, shipped: Shipped) -> None:

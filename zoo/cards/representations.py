@@ -59,9 +59,7 @@ _SIZES = {  # width and blocks of the transformers that timm calls so
     "giant": (1408, 40),
     "gigantic": (1664, 48),
 }
-_PLAIN_NAME = re.compile(
-    rf"timm:(?:vit|beit|beitv2|deit)_({'|'.join(_SIZES)})_patch[0-9]+(?:_clip(?:_quickgelu)?)?_[0-9]+"
-)
+_PLAIN_NAME = rf"timm:(?:vit|beit|beitv2|deit)_({'|'.join(_SIZES)})_patch[0-9]+(?:_clip(?:_quickgelu)?)?_[0-9]+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ def infer_transformer(card: EncoderCard) -> Transformer | None:
     follows from the dimensions of the card, and the depth is that of :mod:`zoo.cards.blocks`, or unknown.
     """
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
-    name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
+    name = re.fullmatch(_PLAIN_NAME, card.architecture.backbone)
     kind = LAYERS[layer]
     joins_tokens = "summary_idxs" in options  # RADIO of transformers, whose pooled features are several class tokens
     if name is None and not kind.tokens and "embed_dim" not in options and not joins_tokens:
@@ -205,9 +203,7 @@ def parse_tokens(layer: str) -> TokenSelection | None:
 MARK = "@"
 """Between the id of an encoder and the features that are taken from it."""
 
-_TEXT = re.compile(
-    r"(?:(?P<n_last>[0-9]{1,4})x)?(?P<words>[a-z]+(?:\+[a-z]+)*)(?::(?P<blocks>-?[0-9]{1,4}(?:\+-?[0-9]{1,4})*))?"
-)
+_TEXT = r"(?:(?P<n_last>[0-9]{1,4})x)?(?P<words>[a-z]+(?:\+[a-z]+)*)(?::(?P<blocks>-?[0-9]{1,4}(?:\+-?[0-9]{1,4})*))?"
 _ORDER = ("proj", "cls", "avg")  # of words in a name
 _UNREPORTED = Reported(**dict.fromkeys((field.name for field in fields(Reported)), NOT_PUBLISHED))
 _OF_THE_FEATURES = ("representation", "reported", "architecture.exact", "weights.same_file_as", "provenance.extracted")
@@ -230,7 +226,7 @@ def derive_card(card: EncoderCard, *, features: str | None, layers: int | Iterab
     if features is None:
         raise QueryError(f"Found layers of {card.id!r} and no features; say which, such as features='cls'.")
     network = infer_network(card)
-    text = _TEXT.fullmatch(features.strip().casefold()) if isinstance(features, str) else None
+    text = re.fullmatch(_TEXT, features.strip().casefold()) if isinstance(features, str) else None
     if text is None:
         _refuse(card, network, f"There are no features {features!r}")
     if layers is None and text[0] == card.representation.layer:
@@ -284,7 +280,7 @@ def is_feature_spec(text: str) -> bool:
     >>> is_feature_spec("cls:9+10"), is_feature_spec("4xcls"), is_feature_spec("main")
     (True, True, False)
     """
-    match = _TEXT.fullmatch(text.strip().casefold())
+    match = re.fullmatch(_TEXT, text.strip().casefold())
     return match is not None and set(match["words"].split("+")) <= set(_ORDER)
 
 

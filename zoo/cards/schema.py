@@ -330,6 +330,13 @@ class Erratum:
     reason: str
 
 
+def judge_commercial_use(licence: Maybe[str]) -> CommercialUse | Missing:
+    """Whether a licence allows commercial use."""
+    if isinstance(licence, Missing):
+        return licence if licence is NOT_APPLICABLE else "unknown"
+    return get_commercial_use(licence)
+
+
 DRAWS_MEASURED: list[Callable[[str, Axes | None], Axes]] = []
 """Draws what was measured of an encoder; the package fills it in, for cards know nothing of results."""
 
@@ -357,10 +364,7 @@ class EncoderCard:
     @property
     def commercial_use(self) -> CommercialUse | Missing:
         """Whether the licence of the weights allows commercial use, from :data:`zoo.cards.licences.LICENCES`."""
-        licence = self.licence.weights
-        if isinstance(licence, Missing):
-            return licence if licence is NOT_APPLICABLE else "unknown"
-        return get_commercial_use(licence)
+        return judge_commercial_use(self.licence.weights)
 
     @property
     def patch_grid(self) -> tuple[int, int] | None:

@@ -32,7 +32,7 @@ _OF_A_NETWORK = (
     "family", "objective.name", "architecture.name", "architecture.patch_size_px", "pretraining.dataset",
 )  # fmt: skip
 _MISSING = frozenset(reason.value for reason in Missing)
-_PLACES = re.compile(
+_PLACES = (
     r"(?:timm|torchvision|transformers|package|shipped):(.+)|hf:([^/]+/[^/]+)|https://huggingface\.co/([^/]+/[^/]+)"
 )
 _FACTS = (
@@ -41,10 +41,10 @@ _FACTS = (
 )  # fmt: skip
 _PLACE_FACTS = ("weights.url", "weights.mirrors", "weights.authors_url", "architecture.backbone")
 _SEPARATORS = re.compile(r"[\W_]+")
-_SIZED = re.compile(r"(?:vit|deit|beit|swin(?:v2)?|convnext(?:v2)?|xcit|hiera)([ntsblhg])(?:\W|\d|d|$)")
+_SIZED = r"(?:vit|deit|beit|swin(?:v2)?|convnext(?:v2)?|xcit|hiera)([ntsblhg])(?:\W|\d|d|$)"
 _SIZES = {"n": "nano", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant"}
-_PREFIXES = re.compile(r"^(?:https://huggingface\.co/|hf-hub:|hf:|timm:|timm/)+", re.IGNORECASE)
-_MAKER = re.compile(r"https://(?:github\.com|huggingface\.co)/([^/]+)/")
+_PREFIXES = r"(?i)^(?:https://huggingface\.co/|hf-hub:|hf:|timm:|timm/)+"
+_MAKER = r"https://(?:github\.com|huggingface\.co)/([^/]+)/"
 _ALSO = {  # values of cards, with other words that people look for
     "facebookresearch": "facebook meta fair", "google-research": "google brain", "google-deepmind": "google",
     "deepmind": "google", "nvlabs": "nvidia", "baaivision": "baai", "ucsc-vlaa": "ucsc", "sail-sg": "sea ai lab",
@@ -67,11 +67,11 @@ def format_search_names(facts: Mapping[str, Any]) -> str:
         match[match.lastindex or 0]
         for field in _PLACE_FACTS
         for text in _texts(facts, field)
-        if (match := _PLACES.match(text))
+        if (match := re.match(_PLACES, text))
     ]
     others = [text for field in _FACTS for text in _texts(facts, field)]
-    others += [_SIZES[match[1]] for text in _texts(facts, "architecture.name") if (match := _SIZED.match(text))]
-    others += [match[1] for text in _texts(facts, "provenance.url") if (match := _MAKER.match(text))]
+    others += [_SIZES[match[1]] for text in _texts(facts, "architecture.name") if (match := re.match(_SIZED, text))]
+    others += [match[1] for text in _texts(facts, "provenance.url") if (match := re.match(_MAKER, text))]
     others += [also for text in others if (also := _ALSO.get(text.casefold()))]
     lines = [" ".join(_SEPARATORS.sub(" ", text.casefold()).split()) for text in [*places, *others]]
     return "\n".join(dict.fromkeys([*(_folded(text) for text in whole), "", *lines]))
@@ -88,7 +88,7 @@ def _folded(text: str) -> str:
 
 
 def _split(words: Iterable[str]) -> list[str]:
-    return [_PREFIXES.sub("", part) or part for word in words for part in word.split()]
+    return [re.sub(_PREFIXES, "", part) or part for word in words for part in word.split()]
 
 
 class EncoderFinder:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import LIST, PLACES, Catalogue, load_catalogue
+from ..cards.catalogue import LIST, PLACES, RULES, Catalogue, load_catalogue
+from ..cards.content_cache import load_cached_content, read_stamp
 from ..cards.licences import shorten_licence
 from ..cards.representations import MARK, get_base_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, format_fact
 from ..cards.search import is_glob
-from ..errors import StoreError, UnknownName, find_nearest_names
+from ..errors import ResultsError, StoreError, UnknownName, find_nearest_names
+from ..files import get_user_folder, list_content_names, read_contents
 from ..results.facts import (
     DOUBTFUL,
     REPORTED,
@@ -29,6 +32,7 @@ from ..results.facts import (
     select_satisfying,
 )
 from ..results.reported_values import PROTOCOLS
+from ..results.rows import open_stored_rows
 from ..results.values import EXPECTED, SETTINGS, ResultErratum, Summary
 from .output import NothingFound, make_record
 
@@ -132,25 +136,52 @@ def build_expected_record(one: ExpectedError) -> dict[str, Any]:
     return {**numbers, "rests_on": one.basis, "how": one.how, "source": one.source}
 
 
-def format_expected(
-    cells: Sequence[str],
-    ids: Sequence[str],
-    expected: Mapping[str, ExpectedError],
-    n_labels: int = SETTINGS[0].n_labels,
-) -> list[str]:
-    """The cells of a column of errors, with expected ones where there are any, told apart by their intervals.
+def format_expected(expected: Mapping[str, ExpectedError], n_labels: int = SETTINGS[0].n_labels) -> dict[str, str]:
+    """Expected errors as cells of a column of errors, told apart by their intervals.
 
     One is marked where the study measured no error as low with so many labels.
     """
     from ..choosing.expectations import find_best_measured
 
     lowest = find_best_measured(n_labels)[0] if expected else 0.0
-    shown = {
+    return {
         name: f"{format_points(one.error):>4} ({'-'.join(map(format_points, one.interval))})"
         + BEYOND_MARK * (one.error < lowest)
         for name, one in expected.items()
     }
-    return [shown.get(name, cell) for name, cell in zip(ids, cells, strict=True)]
+
+
+def load_expected_cells(listed: Collection[Subject]) -> dict[str, str]:
+    """The cells of errors to expect with all labels of those that were not measured, by id.
+
+    Those of all encoders that are listed come from a copy, for every listing asks for them.
+    """
+
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
+        return {"cells": _make_expected_cells(list_subjects(load_catalogue(), with_risks=True))}
+
+    unknown = [one for one in listed if one.measured is None]
+    if not unknown:
+        return {}
+    shipped, own = open_stored_rows()  # which know the cards
+    names = [*list_content_names("results", ".tsv"), *list_content_names("results", ".toml")]
+    stored: dict[str, str] = load_cached_content(
+        "expected",
+        [*map(read_stamp, names)],
+        (*RULES, "results", "analysis", "choosing", "cli/facts"),
+        lambda: read_contents(map(Path, names), "results", ResultsError, []),
+        make,
+        of=get_user_folder(),
+        beside="-".join([*load_catalogue().digests, shipped.digest, own.token if own else ""]),
+    )["cells"]
+    covered = {*load_catalogue()}
+    return {one.id: stored[one.id] for one in unknown if one.id in stored} | _make_expected_cells(
+        [one for one in unknown if one.id not in covered]
+    )
+
+
+def _make_expected_cells(several: Sequence[Subject]) -> dict[str, str]:
+    return format_expected(estimate_unmeasured(several)) if several else {}
 
 
 def list_expected_notes(cells: Iterable[str]) -> list[str]:

@@ -47,6 +47,7 @@ from .facts import (
     list_experiment_notes,
     list_older_parts_notes,
     list_protocol_notes,
+    load_expected_cells,
     search_cards,
     search_encoders,
 )
@@ -189,7 +190,7 @@ def list_command(
     elif listed:
         known = [subject.summary for subject in listed if any(fact.is_risk for fact in wanted.values())]
         protocols = mark_protocols(known)
-        expected = estimate_unmeasured(listed) if columns is None and dataset is None else {}
+        expected = load_expected_cells(listed) if columns is None and dataset is None else {}
         shown = _print_subjects(wanted, listed, protocols, expected, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + format_count(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
@@ -211,7 +212,7 @@ def _print_subjects(
     wanted: Mapping[str, Fact],
     listed: Sequence[Subject],
     protocols: Mapping[str, str],
-    expected: Mapping[str, ExpectedError],
+    expected: Mapping[str, str],
     *,
     are_default: bool,
 ) -> dict[Fact, list[str]]:
@@ -219,7 +220,7 @@ def _print_subjects(
     columns = {name: format_cells(fact, listed, protocols) for name, fact in wanted.items()}
     numbers = {name for name, fact in wanted.items() if "number" in fact.kind and not fact.is_of_others}
     if expected:
-        columns[_ERROR] = format_expected(columns[_ERROR], [one.id for one in listed], expected)
+        columns[_ERROR] = [expected.get(one.id, cell) for one, cell in zip(listed, columns[_ERROR], strict=True)]
         numbers.remove(_ERROR)  # which intervals follow
     table = make_column_table(columns, numbers=numbers, spare=_SPARE if are_default else ())
     print_table(table)
@@ -451,8 +452,8 @@ def _print_compared(
     protocols = mark_protocols(known)
     cells = {fact: [format_cell(fact, one, protocols) for one in compared] for fact in (*risks, *differing)}
     for setting in SETTINGS if expected else ():
-        of, fact = expected[setting.column], FACTS[setting.column]
-        cells[fact] = format_expected(cells[fact], ids, of, setting.n_labels)
+        of, fact = format_expected(expected[setting.column], setting.n_labels), FACTS[setting.column]
+        cells[fact] = [of.get(name, cell) for name, cell in zip(ids, cells[fact], strict=True)]
     mark = WRONG if any(subject.is_wrong for subject in compared) else ""
     rows = []
     for fact in risks:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 import shutil
 import sys
 import textwrap
@@ -31,7 +31,7 @@ TOLD = "zoo.told"
 
 
 # How the codes of our own colours begin until they are printed; what a file or a class is called cannot know it.
-_OURS = f"\x1b[{100_000 + secrets.randbelow(900_000)};"
+_OURS = f"\x1b[{100_000 + int.from_bytes(os.urandom(4), 'big') % 900_000};"
 _echo, _style = click.echo, click.style
 
 
@@ -141,7 +141,7 @@ def fit_table(table: AnswerTable) -> AnswerTable:
     fitting = table
     for heading in table.spare:
         if can_fit_table(fitting):
-            break
+            return fitting
         fitting = fitting.drop(heading)
     return fitting if can_fit_table(fitting) or _has_room(_measure_least(*_break_headers(fitting))) else table
 

@@ -31,7 +31,6 @@ from .eigen import compute_eigh
 with require_extra("evaluate", needed_for="A probe on maps"):
     import numpy as np
     import torch
-    from scipy.optimize import minimize
     from torch import Tensor
 
 if TYPE_CHECKING:
@@ -370,6 +369,8 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
 
     begin = torch.cat([(start.head / scale).reshape(-1), start.bias]).double().numpy()
     options = {"maxiter": max_iter, "ftol": tol, "gtol": 0.0, "maxcor": 10}
+    from scipy.optimize import minimize  # slow to import
+
     found = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)
     ended = split(found.x)
     ended.loss = float(found.fun) - 0.5 * float((penalty * metric * ended.head.square()).sum(dtype=torch.float64))

@@ -17,9 +17,6 @@ from .components import centre_labelled, compute_components, convert_labelled
 with require_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
     import torch
-    from scipy.optimize import minimize_scalar
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
 
 _STEP = 0.125  # of the logarithm of t on the grid of LogME
 _BELOW, _ABOVE = 1e-18, 1e9  # ends of the grid, relative to the largest squared singular value and to their sum
@@ -135,6 +132,8 @@ def maximise_evidence(z: Array, targets: Array, *, centred: bool = False, least_
     sides = np.pad(heights, ((1, 1), (0, 0)), constant_values=-np.inf)
     is_peak = (heights >= sides[:-2]) & (heights >= sides[2:]) & (heights >= heights.max(axis=0) - n * _STEP**2 / 8)
     values, ratios = height(energies.sum(axis=1) + rest, 0.0), np.full(len(rest), np.inf)  # without weights
+    from scipy.optimize import minimize_scalar  # slow to import
+
     for point, target in zip(*np.nonzero(is_peak), strict=True):
 
         def depth(at: float, target: int = target) -> float:
@@ -464,6 +463,9 @@ def nleep(
     notes = []
     if n_components < wanted:
         notes.append(f"{n_components:,} Gaussians were fitted and not {wanted:,}, for there are {n:,} images.")
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+    from sklearn.mixture import GaussianMixture
+
     mixture = GaussianMixture(n_components, covariance_type=covariance, max_iter=max_iter, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the record says so
