@@ -69,7 +69,7 @@ class _AttentionFit:
         labels = torch.from_numpy(y)
         known = labels >= 0  # the others have no training image, and count as errors
         judged = []
-        for penalty, one in zip(penalties, logits.split(self.n_starts), strict=True):
+        for penalty, one in zip(penalties, torch.split(logits, self.n_starts), strict=True):
             mean = one.mean(dim=0)
             loss = float(torch.nn.functional.cross_entropy(mean[known], labels[known])) if bool(known.any()) else None
             error = 100 * float((mean.argmax(dim=1) != labels).double().mean())
@@ -132,6 +132,8 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> AttentiveProbe(quick=True).fit(maps, y).score(maps, y)
     1.0
     """
+
+    report_: dict[str, Any]
 
     def __init__(
         self,
