@@ -81,8 +81,8 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier of patches that learned queries have pooled, or of their average where that is no worse.
 
     The model and its objective are those of :mod:`zoo.evaluation.attention_pooling`. Logits are averaged over
-    ``n_starts``. The penalty has the lowest error on the tuning rows, by the mean of two starts; of equal errors, the
-    lower log loss.
+    ``n_starts``. Of the penalties whose error on the tuning rows is within one standard error of the least, that of
+    the least log loss is taken, by the mean of two starts.
 
     Parameters
     ----------
@@ -207,7 +207,8 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         penalties = [descending[len(descending) // 2]] if self.quick else descending
         fit = self._train(maps, y, penalties, min(_TUNING_STARTS, self.n_starts))
         judged = fit.judge(held_out, y_val, penalties)
-        place, best = min(enumerate(judged), key=lambda one: (one[1]["validation_error_percent"], _get_loss(one[1])))
+        place = _select_penalty(judged, len(y_val))
+        best = judged[place]
         self._report = {
             "average": {name: linear.report_[name] for name in ("C", "preparation", "converged")}
             | {"validation_error_percent": linear_error},
@@ -379,5 +380,12 @@ class AttentiveProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise QueryError(f"{name} has {value!r}, expected a finite number above 0.")
 
 
-def _get_loss(judged: Mapping[str, Any]) -> float:
-    return math.inf if judged["validation_log_loss"] is None else judged["validation_log_loss"]
+def _select_penalty(judged: Sequence[Mapping[str, Any]], n: int) -> int:
+    """The place of the least log loss where the error on ``n`` rows is within one standard error of the least.
+
+    Errors of few rows are noisy, and the log loss alone prefers penalties that are too strong where classes are hard.
+    """
+    errors = [one["validation_error_percent"] for one in judged]
+    within = min(errors) + math.sqrt(min(errors) * (100 - min(errors)) / n)
+    losses = [math.inf if one["validation_log_loss"] is None else one["validation_log_loss"] for one in judged]
+    return min((place for place, error in enumerate(errors) if error <= within), key=lambda place: losses[place])
