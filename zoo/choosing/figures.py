@@ -51,7 +51,7 @@ def list_race_bars(standings: Sequence[CandidateState]) -> list[ErrorBar]:
 
 def _of_height(what: str) -> str:
     """The label of a vertical axis, which has less room."""
-    return f"{what.removesuffix(' variance')}, percent (lower is better)"
+    return f"{what.removeprefix('share of ').removesuffix(' variance')}, percent (lower is better)"
 
 
 def draw_ranking(bars: Sequence[ErrorBar], width: float, *, what: str = "error", axes: Axes | None = None) -> Drawing:

@@ -225,7 +225,8 @@ def explain_numbers(choice: Choice) -> list[str]:
             "chosen, as the lowest of several is too low; others, and points behind, are as measured"
         )
     lines.append(
-        f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
+        f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as "
+        f"{'float16' if choice.data.has_masks else 'float32'}. Memory "
         "is computed from the network where it was not measured"
     )
     lines.append(f"cost: {race.share:.0%} of measuring all of them on all images")
