@@ -13,7 +13,6 @@ use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_opt
 from __future__ import annotations
 
 import _thread
-import atexit
 import errno
 import gc
 import os
@@ -358,9 +357,7 @@ def main(*before: str) -> None:
         warnings.simplefilter("ignore", ContentWarning)
         warnings.simplefilter("ignore", NameNote)
     try:
-        arguments = [*before, *sys.argv[1:]]
-        code = zoo.main(arguments, prog_name="zoo", standalone_mode=False)
-        sys.stdout.flush()
+        code = zoo.main([*before, *sys.argv[1:]], prog_name="zoo", standalone_mode=False)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
@@ -380,10 +377,6 @@ def main(*before: str) -> None:
         sys.exit(1)
     if code in (130, 143):
         _end_soon(code, threading.Event())
-    elif "".join(arguments[:1]) in _TABLES and not (sys.getprofile() or sys.gettrace()):
-        # To take their objects apart is a fifth of their time
-        atexit._run_exitfuncs()
-        os._exit(code or 0)
     sys.exit(code or 0)
 
 
