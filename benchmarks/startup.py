@@ -23,7 +23,7 @@ the same again              6.96    .48
 ========================  ======  =====
 
 A later ``zoo list`` took .70 processor seconds while it estimated the errors to expect, and .32 since it reads them
-(medians of three alternated runs of 0775c194 and after, at a load of 20 on two cores, on which ``python -c pass`` took
+(medians of three alternated runs of both builds, at a load of 20 on two cores, on which ``python -c pass`` took
 .02 to .03; on a quiet machine .47 before).
 
 Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
