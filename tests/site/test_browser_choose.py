@@ -154,7 +154,7 @@ def test_an_address_may_hold_anything(open_page: OpenPage) -> None:
         "choose.html#labels=9e99&parameters=a&dim=-3&licence=<b>&access=x&without=nothing&order=y-z&all=7&images=moon"
         "&device=abacus&speed=9&against=speed"
     )
-    assert {*shown(page)} == {*everybody}
+    assert {*shown(page)} >= {*everybody}  # some have numbers with all labels alone
     assert "on ImageNet-1K with 1,281 labels per class" in page.locator("#answer").inner_text()
     assert page.get_by_label("Licence of the weights").input_value() == ""
     assert "npidpp_rn50w2" not in shown(page)
