@@ -7,11 +7,11 @@ than a global one, and that attentive probing, which learns what to pool, is for
 Expected: of 33 encoders that the authors of efficient probing measured on ImageNet-1K, an attentive probe is 1.6 points
 better than a linear one on average (.3 to 3.3, objectives drawn): 4.4 points where pretraining predicts masked or next
 places alone (11 encoders; .8 of EVA-02 to 17.7 of SimMIM), .2 elsewhere, where three of 22 are below the linear probe.
-Both order encoders alike (tau .91, 23 of 528 pairs change places, by up to 1.6 points). Within MAE the gain falls with
-size, from 7.7 (B/16) to 3.5 (L/16). Here 22 toy encoders gain 12.3 points on rendered shapes (1.8 of a supervised ResNet
-to 31.7 of an MAE), 7.4 on Fashion-MNIST and 2.7 on digits; two with random weights gain 7.9 and 21.6 on shapes, so that a
-gain is not of pretraining alone. Not told: what is the objective's and what the size's, data's or pooling's, spread of
-runs, few labels, large convolutional networks.
+Both order encoders alike (tau .91, 23 of 528 pairs change places, by up to 1.6 points). Within MAE the gain falls
+with size, from 7.7 (B/16) to 3.5 (L/16). Here 22 toy encoders gain 12.3 points on rendered shapes (1.8 of a
+supervised ResNet to 31.7 of an MAE), 7.4 on Fashion-MNIST and 2.7 on digits; two with random weights gain 7.9 and
+21.6 on shapes, so that a gain is not of pretraining alone. Not told: what is the objective's and what the size's,
+data's or pooling's, spread of runs, few labels, large convolutional networks.
 
 Command: zoo study what_pooling_hides
 """
