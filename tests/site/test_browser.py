@@ -39,14 +39,13 @@ def test_axe_finds_nothing_on_any_kind_of_page(site: Site, open_page: OpenPage) 
     assert found == {}, "\n".join(f"{path}: {one}" for path, some in found.items() for one in some)
 
 
-def test_the_keyboard_comes_everywhere_and_out_again(site: Site, open_page: OpenPage) -> None:
+def test_the_keyboard_comes_everywhere_and_out_again(open_page: OpenPage) -> None:
     page = open_page()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("location.hash") == "#main"  # the link over the navigation is the first
     for path in MAIN:
-        page.goto(site.address + path)
-        assert unreached_by_keyboard(page) == [], path
+        assert unreached_by_keyboard(open_page(path)) == [], path
 
 
 def test_pages_are_complete_without_scripts(site: Site, open_page: OpenPage) -> None:
