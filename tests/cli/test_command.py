@@ -140,7 +140,7 @@ def test_no_help_shows_more_than_30_options_and_help_all_shows_every_one() -> No
         everything = run(*name.split(), "--help-all").stdout
         assert all(re.search(rf"^  .*{one}\b", everything, re.MULTILINE) for one in declared), name
         assert "How the images are understood; see also 'zoo data':" in everything
-    assert folded == ["choose", "evaluate", "layers", "metric", "curve", "features", "predict", "look"]
+    assert folded == ["choose", "evaluate", "segment", "layers", "metric", "curve", "features", "predict", "look"]
 
 
 def test_a_verb_below_another_is_its_first_argument_alone() -> None:
