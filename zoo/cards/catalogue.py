@@ -46,7 +46,7 @@ from .schema import (
     Reported,
     Representation,
     Weights,
-    judge_commercial_use,
+    find_commercial_use,
 )
 from .search import EncoderFinder, format_search_names
 
@@ -378,7 +378,7 @@ def _listing(facts: Mapping[str, Any]) -> list[Any]:
         value = facts[part][name] if name else facts[part]
         listed.append(None if value == NOT_RECORDED.value else value)
     licence = facts["licence"]["weights"]
-    use = judge_commercial_use(_MISSING.get(licence, licence))
+    use = find_commercial_use(_MISSING.get(licence, licence))
     use_or_reason = use.value if isinstance(use, Missing) else use
     return [*listed, use_or_reason, len(facts["errata"]), format_search_names(facts)]
 

@@ -330,7 +330,7 @@ class Erratum:
     reason: str
 
 
-def judge_commercial_use(licence: Maybe[str]) -> CommercialUse | Missing:
+def find_commercial_use(licence: Maybe[str]) -> CommercialUse | Missing:
     """Whether a licence allows commercial use."""
     if isinstance(licence, Missing):
         return licence if licence is NOT_APPLICABLE else "unknown"
@@ -364,7 +364,7 @@ class EncoderCard:
     @property
     def commercial_use(self) -> CommercialUse | Missing:
         """Whether the licence of the weights allows commercial use, from :data:`zoo.cards.licences.LICENCES`."""
-        return judge_commercial_use(self.licence.weights)
+        return find_commercial_use(self.licence.weights)
 
     @property
     def patch_grid(self) -> tuple[int, int] | None:
