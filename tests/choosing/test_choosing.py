@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tests.each import for_each
 from zoo.choosing.candidates import ImageContender, RaceContext, complete_race
 from zoo.choosing.choosing import Choice, choose, plan_choice
 from zoo.choosing.constraints import Constraints
-from zoo.choosing.scoring import Task
+from zoo.choosing.scoring import Task, build_task
 from zoo.choosing.successive_halving import Plan
 from zoo.datasets import ImageData, ImageSet
 from zoo.datasets.images import array_images
@@ -121,6 +122,7 @@ def test_the_best_wins_with_costs_a_label_curve_and_the_next_commands(
     assert [point.n_labels for point in curve.points[-2:]] == [45, 90]
     assert curve.points[-1].error.value == pytest.approx(first.race.leader.error.value)  # type: ignore[union-attr]
     document = json.loads(json.dumps(first.as_dict()))
+    assert document["plan"]["plan"]["score"] == "ridge"
     assert (document["winner"], document["race"]["standings"][0]["verdict"]) == (GOOD, "leader")
     assert (document["data"]["classes"], document["label_curves"][0]["encoder"]) == (list(CLASSES), GOOD)
     assert first.commands == {
@@ -148,7 +150,16 @@ def test_an_encoder_whose_features_were_there_is_timed_on_a_few_images(
     for file in (tmp_path / "runs").rglob("speed.json"):
         file.unlink()
     again = chosen(data, tmp_path / "runs", encoders=[GOOD, POOR])
-    assert [(one.n_computed, (one.images_per_second or 0) > 0) for one in again.costs] == [(0, True), (0, True)]
+    assert (again.costs[0].n_computed, (again.costs[0].images_per_second or 0) > 0) == (0, True)
+
+
+def test_nothing_is_timed_for_longer_than_a_choice_may_take(data: ImageData, tmp_path: Path) -> None:
+    ground = RaceContext(data=data, schedule=Plan().schedule(build_task(data)), root=tmp_path, load=load)
+    contender = ImageContender(GOOD, ground)
+    contender.measure_speed(0.0)
+    assert contender.speed is None
+    contender.measure_speed(math.inf)
+    assert contender.speed is not None and contender.n_computed == 0
 
 
 @pytest.mark.parametrize("groups", [False, True])

@@ -42,7 +42,11 @@ def found(data: Any, root: Path) -> Choice:
 def test_the_better_encoder_wins_and_differences_are_paired_by_image(found: Choice) -> None:
     assert found.winner == GOOD
     leader, other = found.race.standings
-    assert leader.score == "probe" and (leader.n_train, leader.n_test) == (400, 64)
+    assert (
+        found.plan.plan.score == "coarse probe"
+        and leader.score == "probe"
+        and (leader.n_train, leader.n_test) == (400, 64)
+    )
     assert leader.error is not None and other.error is not None and other.behind is not None
     assert leader.error.ci_low is not None and leader.error.ci_high is not None
     assert other.behind.ci_low is not None and other.behind.ci_low > 0
@@ -95,7 +99,7 @@ def test_a_loss_is_the_share_of_the_pixels_of_an_image_and_maps_are_read_from_th
     data: Any, tmp_path: Path
 ) -> None:
     task = build_mask_task(data)
-    plan = Plan(share=None, first_images=190)
+    plan = Plan(score=task.judge, share=None, first_images=190)
     schedule = plan.schedule(task)
     contender = MaskContender(GOOD, RaceContext(data=data, schedule=schedule, root=tmp_path))
     task.contenders[GOOD] = contender

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _MOST_LOADED = 2  # encoders that are kept in memory; the last rungs go on with few
-_TIMED = 32  # images by whose features a speed is measured where those of all were there
+_TIMED = 16  # images by whose features a speed is measured where those of all were there
 _WARMING = 4  # images of a first forward pass, which sets things up and is not timed
 _SPEED = "speed.json"
 
@@ -308,10 +308,14 @@ class ImageContender:
         missing = (n for i, n in enumerate(n_of_chunks) if n and not self._is_there(self.ground.chunk_images(part, i)))
         return sum(missing)
 
-    def measure_speed(self) -> None:
-        """Times a few images if all features were there and no speed is known; weights are not fetched for that."""
+    def measure_speed(self, ends: float) -> None:
+        """Times a few images if no speed is known, for all features were there.
+
+        Nothing is fetched for that, and it is left out if it would last longer than until ``ends``.
+        """
         card, images = load_catalogue()[self.name], self.ground.parts["train"]
-        if self.speed is None and (self.ground.load or find_local_weights([card])[card.id]):
+        has_time = time.monotonic() + (_WARMING + _TIMED) * self.seconds_per_image < ends
+        if self.speed is None and has_time and (self.ground.load or find_local_weights([card])[card.id]):
             n_computed = self.n_computed
             try:
                 self._computed(images.subset(np.arange(min(_TIMED, len(images))), split="timed"), None)

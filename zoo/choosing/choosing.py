@@ -123,7 +123,6 @@ class ChoicePlan:
     time_s: float | None
     plan: Plan
     protocol: str  # of the probes on all labels
-    judge: str  # before all labels are there
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,7 +139,7 @@ class Costs:
     memory_bytes: int | None
     memory_source: str  # "measured", "computed" or ""
     dim: int
-    feature_bytes: int  # of all images, float32
+    feature_bytes: int  # of all images, as they are stored
     n_images: int  # in the race
     n_computed: int  # of them in this call; the others were there
 
@@ -347,10 +346,11 @@ def choose(
     for one in found.standings:
         if one.status != "failed":
             by_name[one.name].keep_parts()
-            by_name[one.name].measure_speed()
-    n_curves = 0 if plan.data.has_masks else N_CURVES
-    probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:n_curves]
+    probed = [by_name[one.name] for one in found.standings if one.status == "probed"]
     ends = math.inf if time_s is None else started + time_s
+    for contender in probed:
+        contender.measure_speed(ends)
+    probed = probed[: 0 if plan.data.has_masks else N_CURVES]
     curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell) if probed else []
     risk, notes = None, [*found.notes, *dict.fromkeys(text for one in caches.values() for text in one.problems)]
     if len(curves) < len(probed):
@@ -458,7 +458,6 @@ def _prepared(
         raise UnknownName("protocol of a choice", protocol, PROTOCOLS_OF_PROBES)
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
-    plan = Plan(seed=seed, share=None, least_s=LEAST_S, budget_s=None if time_s is None else RACE_SHARE * time_s)
     if spelled is None:
         spelled = "IMAGES" if isinstance(images, ImageData | DenseData) else shlex.quote(os.fspath(images))
     data = images if isinstance(images, ImageData | DenseData) else open_images(images)
@@ -490,6 +489,8 @@ def _prepared(
     kind = (device or ("cuda" if torch.cuda.is_available() else "cpu")).partition(":")[0]
     if limits.device is None and kind in DEVICES:
         limits = replace(limits, device=kind)
+    budget_s = None if time_s is None else RACE_SHARE * time_s
+    plan = Plan(seed=seed, score=task.judge, share=None, least_s=LEAST_S, budget_s=budget_s)
     schedule = plan.schedule(task)
     listing = partial(
         select_shortlist,
@@ -554,7 +555,6 @@ def _prepared(
         time_s=time_s,
         plan=plan,
         protocol=protocol,
-        judge=task.judge,
         notes=(*notes, *listed.notes),
     )
     expected = {entry.name: entry.expected for entry in listed.chosen}

@@ -43,6 +43,7 @@ from ..evaluation.bootstrap import Interval
 from ..optional import require_extra
 from .comparing import RungComparison, compare_with_leader, estimate_error, estimate_gap
 from .scoring import (
+    SCORE,
     Chunk,
     Predict,
     Probe,
@@ -107,6 +108,7 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
+    score: str = SCORE  # judges before all labels are there
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
@@ -317,7 +319,7 @@ class _Racing:
         """Featurises the images of a rung with all that are left, and judges them."""
         n_train, n_test = self.schedule.sizes[rung]
         has_all = n_train == self.task.n_train
-        score = "probe" if has_all else self.task.judge
+        score = "probe" if has_all else self.plan.score
         train, test = self.schedule.train[:n_train], self.schedule.test[:n_test]
         self.tell(
             f"rung {rung + 1}: {format_count(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test "
@@ -631,7 +633,7 @@ class _Racing:
             n_train=runner.n_train,
             n_test=runner.n_test,
             rung=runner.rung,
-            score=look.score if look else self.task.judge,
+            score=look.score if look else self.plan.score,
             reason=runner.reason,
         )
 

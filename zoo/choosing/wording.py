@@ -407,7 +407,7 @@ def _against_costs(choice: Choice, bars: list[figures.ErrorBar]) -> Iterator[_Fi
             [(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better
         )
         without = [bar.name for bar in bars if not costs.get(bar.name)]
-        cached = without and f" Not drawn: {join_names(without)}, whose features were there and weights were not."
+        cached = without and f" Not drawn: {join_names(without)}; features were there, so that no speed was measured."
         on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
         some, values = [bar for _, bar in known], [cost for cost, _ in known]
         yield (
@@ -430,5 +430,5 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device
     yield "Seed", str(plan.plan.seed)
-    yield "Judges", f"{plan.judge} before all labels, then the probe {plan.protocol}"
+    yield "Judges", f"{plan.plan.score} before all labels, then the probe {plan.protocol}"
     yield "Cost", f"{choice.race.share:.0%} of measuring everything; {format_duration(choice.seconds)} by the clock"

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import DataError, format_count
 from ..optional import require_extra
 from .annotations import find_image_root
+from .image_files import DECODING_ERRORS
 from .images import hash_encoded_images, hash_image_files
 from .mask_values import BACKGROUND, IGNORED, StoredMask
 from .tables import read_text
@@ -93,7 +94,7 @@ class PanopticMasks:
         try:
             with Image.open(self.masks[number]) as opened:
                 colours = np.asarray(opened.convert("RGB"), np.int32)
-        except (OSError, ValueError, SyntaxError) as error:
+        except DECODING_ERRORS as error:
             raise DataError(
                 f"The mask {self.masks[number]} of {self.file} cannot be read ({error}); restore it."
             ) from error

@@ -7,7 +7,7 @@ training images is taken, and then from all of them.
 
 What is evaluated is every valid pixel of the mask that the encoder saw, at the mask's own size: where the preprocessing
 squashes images to a square, the whole mask as it is stored; where it crops, the crop at the size of the encoder's input
-(:func:`MaskReader`). Images are not cut into windows.
+(:class:`MaskReader`). Images are not cut into windows.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class SegmentationProbe(MapProbe):
         x : float array, shape (n, n_places * channels), or Rows; or a sequence of these, one per layer
         masks : sequence
             ``masks[i]`` gives labels, int (height, width), and valid pixels, bool, of image i; of any size, on the area
-            that the encoder saw, as of :func:`MaskReader`.
+            that the encoder saw, as of :class:`MaskReader`.
         groups : array, shape (n,), optional
             Images of one group (a patient, copies) are on one side of the choice.
 
@@ -402,7 +402,7 @@ def evaluate_map_probe(
         Maps (:func:`zoo.features.maps.featurise_maps`) that it learned from, and those of the test images.
     masks : sequence
         ``masks[i]`` gives labels, int (height, width), or depth, float, and valid pixels, bool, as of
-        :func:`MaskReader`.
+        :class:`MaskReader`.
     classes : sequence of str
         Of masks.
     unit : str
