@@ -30,7 +30,7 @@ def test_evaluate_says_what_pooling_hides(tmp_path: Path) -> None:
         (("--probe", "attentive", "--page", "mistakes.html"), "attentive probes are of maps"),
         (("--probe", "attentive", "--store", "float16"), "have no maps"),
         (("--class-token",), "no probe is of maps"),
-        (("--probe", "attentive", "--set", "folds=5"), "has no setting 'folds'"),
+        (("--probe", "attentive", "--set", "folds=5"), "Probes that are attentive have no setting 'folds'"),
     ],
     arguments=2,
 )

@@ -20,7 +20,7 @@ from zoo.datasets import geometry, open_images
 from zoo.datasets.coco_masks import decode_segmentation, fill_polygon
 from zoo.datasets.dense import DenseData, MapSet
 from zoo.datasets.sources import open_dense
-from zoo.errors import DataError, QueryError
+from zoo.errors import DataError, QueryError, UnknownName
 
 SMALL = "shapes:classes=4,train=12,val=8,size_px=16"
 HEIGHT, WIDTH = 4, 6
@@ -326,6 +326,8 @@ def test_images_of_a_group_are_on_one_side_and_every_image_has_one(tmp_path: Pat
     file.write_text("\n".join(["image,mask,patient", *lines[:3], "d.png,d_mask.png,"]))
     with pytest.raises(DataError, match="no group"):
         open_dense(file, task="segmentation", group="patient")
+    with pytest.raises(UnknownName, match=r"no image set with masks named 'digits'.*zoo segment --help"):
+        open_dense("digits", task="segmentation")
     with pytest.raises(QueryError, match=r"group is of tables, and .* is none"):
         open_dense(root, task="segmentation", group="patient")
 

@@ -594,7 +594,7 @@ def open_dense(
     if idle := [one for one, usual in get_option_defaults().items() if one not in asked and options[one] != usual]:
         raise QueryError(f"{os.fspath(spec)!r} has {idle[0]}, and images with maps of {task} have none; leave it out.")
     text = _spelled_out(text) if kinds is MASK_KINDS else text
-    kind = _kind_of(text, kinds, f"image set with maps of {task}")
+    kind = _kind_of(text, kinds, "image set with masks" if kinds is MASK_KINDS else f"image set with maps of {task}")
     columns = MASK_COLUMNS[2:] if kind.open is _parquet_with_masks else MASK_COLUMNS
     if kind.open is not _file_with_masks and (idle := [name for name in columns if options[name]]):
         raise QueryError(f"{idle[0]} is of tables, and {text!r} is none; leave it out.")
@@ -624,7 +624,8 @@ def _kind_of(text: str, kinds: Mapping[str, SourceKind[T]], what: str) -> Source
 
 def _unknown(what: str, text: str, kinds: Mapping[str, SourceKind[Any]]) -> UnknownName:
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
-    hint = f"Expected {', '.join(kinds)}; see 'zoo {'data' if kinds is KINDS else 'curve'} --help'."
+    verb = "data" if kinds is KINDS else "segment" if kinds is MASK_KINDS else "curve"
+    hint = f"Expected {', '.join(kinds)}; see 'zoo {verb} --help'."
     return UnknownName(what, text, words, hint=hint)
 
 

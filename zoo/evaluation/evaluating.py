@@ -346,7 +346,9 @@ def _chosen(train: Features, request: Request) -> ProbeProtocols:
     base = base or (_LINEAR | {"attentive": ATTENTIVE})[kind]
     known = PROTOCOLS[base].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
-        raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
+        raise QueryError(
+            f"Probes that are {kind} have no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}."
+        )
     rules = {"n_subsets": request.n_subsets, "order": request.order}
     return ProbeProtocols(
         errors=build_protocol(base, **request.changed),
