@@ -89,7 +89,7 @@ def test_a_race_that_was_stopped_goes_on_where_it_was(data: Any, tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         choose(data, load=load, **options)
     planned = plan_choice(data, **options)
-    assert planned.seconds is not None and planned.protocol == "zoo-segment-1"
+    assert planned.seconds is not None and planned.protocol == "zoo-segment-2"
     done = choose(data, **options)
     n_first = sum(done.plan.sizes[0])
     assert {one.name: one.n_images - one.n_computed for one in done.costs} == {GOOD: n_first, POOR: 0}

@@ -20,14 +20,15 @@ def test_evaluate_says_what_pooling_hides(tmp_path: Path) -> None:
     assert found["protocol"] == "zoo-attentive-2 (epochs=2, quick=true)"
     assert hidden["gain"]["value"] == pytest.approx(hidden["value"] - found["errors"][0]["value"])
     assert hidden["gain"]["ci_low"] <= hidden["gain"]["value"] <= hidden["gain"]["ci_high"]
-    told = run(*asked)
+    told = run(*asked, "--page", tmp_path / "page.html")
     assert "what pooling hides, full: accuracy of the attentive probe minus" in told.output.replace("\n", " ")
+    page = (tmp_path / "page.html").read_text()
+    assert "What pooling hides, full" in page and "Attentive probe zoo-attentive-2" in page
 
 
 @for_each(
     [
         (("--probe", "attentive", "--no-knn"), "attentive probes are of maps"),
-        (("--probe", "attentive", "--page", "mistakes.html"), "attentive probes are of maps"),
         (("--probe", "attentive", "--store", "float16"), "have no maps"),
         (("--class-token",), "no probe is of maps"),
         (("--probe", "attentive", "--set", "folds=5"), "Probes that are attentive have no setting 'folds'"),

@@ -40,7 +40,7 @@ def test_layers_and_sizes_are_compared_with_intervals(found: dict[str, Any]) -> 
     ]
     assert found["classes"] == ["background", "stripes sphere", "stripes cube", "checks sphere", "bar"]
     for one in found["results"]:
-        assert one["probe"]["protocol"] == "zoo-segment-1"
+        assert one["probe"]["protocol"] == "zoo-segment-2"
         assert {"miou", "pixel_accuracy", "boundary_f1", "iou background", "iou bar"} <= one["metrics"].keys()
         for metric in one["metrics"].values():
             assert metric["ci_low"] <= metric["value"] <= metric["ci_high"]

@@ -94,6 +94,28 @@ def test_maps_that_are_not_held_in_memory_give_the_same_objective():
     torch.testing.assert_close(held.measure(vector)[1], read.measure(vector)[1], rtol=1e-5, atol=1e-7)
 
 
+class CountedRows:
+    """Rows that remember how many were read at a time."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.dtype, self.most = x, x.shape, x.dtype, 0
+
+    def __getitem__(self, rows):
+        found = self.x[rows]
+        self.most = max(self.most, len(found))
+        return found
+
+
+def test_components_are_found_some_images_at_a_time(monkeypatch):
+    monkeypatch.setattr("zoo.evaluation.attention_pooling._NUMBERS_AT_A_TIME", 1)
+    x = np.random.default_rng(0).normal(size=(60, 5 * CHANNELS)) * np.arange(1, 5 * CHANNELS + 1)
+    read = CountedRows(x)
+    scale = fit_map_scale(read, CHANNELS, 3, seed=0, device=CPU)
+    values = np.linalg.eigvalsh(np.corrcoef(x.reshape(-1, CHANNELS), rowvar=False))
+    assert read.most == 8
+    assert scale.share == pytest.approx(values[-3:].sum() / values.sum(), rel=1e-4)
+
+
 def test_members_are_those_that_they_would_be_alone():
     together = make_objective(*make_one_patch(100, seed=0))
     start = together.start(0)

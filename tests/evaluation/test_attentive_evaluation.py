@@ -1,5 +1,6 @@
 """Attentive probes as evaluate measures them: rows, what pooling hides, and what is saved and predicted with."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import zoo
+from zoo.cli.evaluation_output import build_evaluation_document, build_risk_document
 from zoo.datasets import open_images
 from zoo.errors import QueryError
 from zoo.evaluation import load_probe, save_probe
@@ -45,6 +47,19 @@ def test_what_pooling_hides_is_the_difference_on_the_same_images(evaluation: Eva
     assert found.gain.value == pytest.approx(100 * (attentive.mean() - linear.mean()))
     assert found.gain.ci_low <= found.gain.value <= found.gain.ci_high
     assert f"{found.gain.value:+.1f} points" in found.text
+
+
+def test_components_of_the_average_stand_next_to_those_of_the_patches(evaluation: Evaluation) -> None:
+    found = evaluate(evaluation.train, evaluation.test, replace(REQUEST, decompose=True, n_subsets=1))
+    assert found.risk is not None and found.pooled_risk is not None
+    assert found.risk.intervals["full_shot_error"].value == pytest.approx(found.settings[0].error.value)
+    assert found.pooled_risk.intervals["full_shot_error"].value == pytest.approx(found.pooled[0].linear.error.value)
+    _, *parts = found.build_tables()
+    assert [one.title.rpartition(", ")[2] for one in parts] == [
+        "by attentive probes",
+        "by linear probes of averaged patches",
+    ]
+    assert build_evaluation_document(found)["pooled_decomposition"] == build_risk_document(found.pooled_risk)
 
 
 def test_averages_are_of_the_patches_and_have_the_class_token_behind(evaluation: Evaluation) -> None:

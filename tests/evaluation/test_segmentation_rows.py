@@ -30,7 +30,7 @@ def test_rows_hold_what_was_measured_with_its_provenance(variant: SegmentedVaria
     for (row, provenance), name in zip(rows.items(), METRICS, strict=True):
         found = variant.result.metrics[name]
         assert (row.value, row.ci_low, row.ci_high) == (found.value, found.ci_low, found.ci_high)
-        assert (row.protocol, row.n_train, row.dataset) == ("zoo-segment-1", 40, variant.data.name)
+        assert (row.protocol, row.n_train, row.dataset) == ("zoo-segment-2", 40, variant.data.name)
         assert provenance["representation"] == "map:2 4x4x48"
         assert provenance["images_hash"] == {
             "train": variant.data.train.fingerprint,

@@ -307,7 +307,7 @@ def _make_rows(measured: Any, source: str) -> Callable[[], Any]:
     return partial(kinds.get(type(measured), make_evaluation_rows), measured, source=source)
 
 
-NOT_FOR_MAPS = ("neighbours", "protocol", "page", "supervised")
+NOT_FOR_MAPS = ("neighbours", "protocol", "supervised")
 NOT_FOR_NUMBERS = ("neighbours", "probe", "protocol", "decompose", "page")
 NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 

@@ -89,26 +89,29 @@ def render_evaluation_page(
 
     if not isinstance(found, Evaluation):
         value, ends = _points(document["metrics"]["metrics"]["tag_average_precision"])
-        answer, tables = f"The mean average precision is {value} % ({ends}, 95 % interval over images).", []
+        answers, tables = [f"The mean average precision is {value} % ({ends}, 95 % interval over images)."], []
+        kind = "Linear"
         figures: list[dict[str, Any]] = []
     else:
         figures = _draw_curve(found)
         wrong = mistakes.n_wrong or 0
-        answer = (
+        answers = [
             f"With all {document['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted "
-            f"wrongly: {100 * wrong / mistakes.n_test:.1f} %."
-        )
+            f"wrongly: {100 * wrong / mistakes.n_test:.1f} %.",
+            *(f"{one.text[:1].upper()}{one.text[1:]}." for one in found.pooled),
+        ]
+        kind = found.kind.capitalize()
         tables = _build_evaluation_tables(found, document)
         tables[0] = replace(tables[0], title="Errors by number of labels, in percent of the test images")
         notes = [*list_risk_doubts(found.risk), *notes]
     return render_mistakes_page(
         f"What {document['encoder']} gets wrong on {document['dataset']}",
-        [answer],
+        answers,
         build_mistake_sections(mistakes, images),
         tables=tables,
         figures=figures,
         notes=[*mistakes.notes, *notes],
-        facts=f"Linear probe {document['protocol']}; 95 % intervals over images and seeds.",
+        facts=f"{kind} probe {document['protocol']}; 95 % intervals over images and seeds.",
     )
 
 
@@ -385,6 +388,7 @@ def build_evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "left_out": evaluation.left_out,
         "neighbours": None if evaluation.neighbours is None else _setting(evaluation.neighbours),
         "decomposition": None if evaluation.risk is None else build_risk_document(evaluation.risk),
+        "pooled_decomposition": None if evaluation.pooled_risk is None else build_risk_document(evaluation.pooled_risk),
         "law": _law_elsewhere(evaluation),
         "copies": build_copies_document(evaluation.copies),
         "groups": build_groups_document(evaluation.groups),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -161,7 +162,7 @@ def _refusing(facts: Mapping[str, Any], *more: type[Exception]) -> Iterator[None
     try:
         yield
     except kinds as error:
-        reason = str(error).strip().partition("\n")[0][:200]
+        reason = re.sub(r"\x1b\[[\d;]*m", "", str(error)).strip().partition("\n")[0][:200]  # torch colours its own
         raise QueryError(
             f"The network of {facts['encoder']!r} cannot be exported ({type(error).__name__}: {reason}); use it in "
             "Python, and a saved probe also with 'zoo predict', instead."

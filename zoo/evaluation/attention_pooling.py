@@ -72,10 +72,13 @@ def fit_map_scale(x: Any, channels: int, n_components: int, *, seed: int, device
     deviation[deviation <= _FLAT * float(deviation.max())] = math.inf
     mean, axes, share = shift.double() + total / count, torch.diag(1 / deviation), 1.0
     if n_components < channels:
-        drawn = np.random.default_rng(seed).permutation(n)[: max(1, _SAMPLED // places)]
-        sample = torch.from_numpy(np.asarray(x[np.sort(drawn)]).reshape(-1, channels).astype(np.float64))
-        sample = (sample - mean) / deviation
-        values, vectors = compute_eigh(sample.T @ sample / len(sample))
+        drawn = np.sort(np.random.default_rng(seed).permutation(n)[: max(1, _SAMPLED // places)])
+        products = torch.zeros(channels, channels, dtype=torch.float64)
+        for rows in split_rows(len(drawn), x.shape[1]):
+            sample = torch.from_numpy(np.asarray(x[drawn[rows]]).reshape(-1, channels).astype(np.float64))
+            sample = (sample - mean) / deviation
+            products.addmm_(sample.T, sample)
+        values, vectors = compute_eigh(products / (len(drawn) * places))
         values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
         share = float(values[:n_components].sum() / values.sum())
         # one factor for all, after which the components vary by 1 on average: directions keep their proportions

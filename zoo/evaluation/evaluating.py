@@ -138,6 +138,7 @@ class Evaluation(ShownInNotebooks):
     copies: CopyCounts | None  # images that are copies of others; None if their contents are not known
     groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
     pooled: tuple[PooledComparison, ...] = ()  # of an attentive probe, by setting
+    pooled_risk: RiskReport | None = None  # next to that of attentive probes: of the linear probe of averaged maps
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
 
     @property
@@ -172,6 +173,12 @@ class Evaluation(ShownInNotebooks):
             f"{format_count(len(self.train.classes), 'class', 'classes')}, {format_count(self.train.dim, 'dimension')}"
         )
         parts = [] if self.risk is None else self.risk.build_tables(has_sum=False)
+        if self.pooled_risk is not None:
+            own, other = *parts, *self.pooled_risk.build_tables(has_sum=False)
+            parts = [
+                replace(own, title=f"{own.title}, by attentive probes", notes=[]),
+                replace(other, title=f"{other.title}, by linear probes of averaged patches"),
+            ]
         return [AnswerTable(title=title, about=about, columns=columns), *parts]
 
 
@@ -187,15 +194,14 @@ def average_maps(maps: Features) -> Features:
 def _compare_pooled(
     train: Features, test: Features, request: Request, results: Sequence[SettingResult], *, cache: Path | None
 ) -> Iterator[PooledComparison]:
-    """The linear probe of averaged maps in each setting, and how much less the attentive one errs."""
-    averages = average_maps(train), average_maps(test)
+    """The linear probe of averaged maps in each setting, and how much less the attentive one, of ``results``, errs."""
     protocol = PROTOCOLS[_LINEAR["logistic"]]
     make = build_probe_maker(protocol, device=request.device, seed=request.seed)
     runs = None if cache is None else ProbeCache(cache, protocol=protocol.name)
     for result in results:
         how: dict[str, Any] = {"seed": request.seed, "n_bootstrap": request.n_bootstrap}
         n_seeds = len(result.runs)
-        linear = measure_seeds(averages[0], averages[1], result.setting, probe=make, n_seeds=n_seeds, cache=runs, **how)
+        linear = measure_seeds(train, test, result.setting, probe=make, n_seeds=n_seeds, cache=runs, **how)
         outcomes = [(None, run.correct) for run in (*linear.runs, *result.runs)]
         drawn = resample_errors(
             build_outcome_table(len(test.y), outcomes),
@@ -271,11 +277,18 @@ def evaluate(
     if request.decompose:
         risk = evaluate_decomposition(train, test, request, card=card, cache=runs, tell=say)
     pooled: tuple[PooledComparison, ...] = ()
+    pooled_risk = None
     if is_attentive:
         say("linear probes of averaged maps")
-        pooled = tuple(_compare_pooled(train, test, request, results, cache=cache))
+        averages = average_maps(train), average_maps(test)
+        pooled = tuple(_compare_pooled(*averages, request, results, cache=cache))
+        if request.decompose:
+            twin = average_maps(request.supervised) if isinstance(request.supervised, Features) else request.supervised
+            linear = replace(request, probe="logistic", changed={}, supervised=twin)
+            pooled_risk = evaluate_decomposition(*averages, linear, card=card, cache=cache, tell=say)
     return Evaluation(
         pooled=pooled,
+        pooled_risk=pooled_risk,
         train=train,
         test=test,
         protocols=choice,

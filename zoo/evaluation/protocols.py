@@ -105,12 +105,12 @@ _ATTENTIVE = {
     "quick": False,
 }
 _NEIGHBOURS = {"k": (10, 20, 100, 200), "temperature": 0.07, "n_left_out": 10_000}
-_PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_PENALTIES = (1.0, 1e-1, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 _ON_MAPS = {
     "features": "maps of one or several layers, the coarser ones upsampled to the finest",
     "labels": "all",
     "tuned_on": "a fifth of the training images, whole groups and copies on one side; then trained on all",
-    "ridge": "on coordinates in the eigenvectors of the covariance of places, whitened with a shrinkage of 1e-3",
+    "ridge": "on channels standardised over places",
     "evaluated": "all valid pixels of the test images together, at the size of the mask, or of the crop of the input",
     "interval": "95 % by bootstrap over images, or over groups where they are known, widened where few images decide",
     "n_bootstrap": 4000,
@@ -221,18 +221,18 @@ PROTOCOLS = {
             _NUMBERS,
         ),
         _protocol(
-            "zoo-segment-1",
-            "multinomial logistic regression of the class of each pixel on the maps of an encoder, on the shares of "
-            "classes in 2 x 2 cells per place, solved along a path of penalties, of which one has the best mean "
-            "intersection over union on held-out training images; logits are upsampled bilinearly to the mask",
+            "zoo-segment-2",
+            "multinomial logistic regression of the class of each pixel on standardised maps of an encoder, on the "
+            "shares of classes in 2 x 2 cells per place, solved along a path of penalties, of which one has the best "
+            "mean intersection over union on held-out training images; logits are upsampled bilinearly to the mask",
             "SegmentationProbe",
             _MASKS,
             _ON_MAPS,
         ),
         _protocol(
-            "zoo-depth-1",
-            "ridge regression of the mean depth of each place on the maps of an encoder, in closed form; its penalty "
-            "has the least squared error on held-out training images; predictions are upsampled bilinearly",
+            "zoo-depth-2",
+            "ridge regression of the mean depth of each place on standardised maps of an encoder, in closed form; its "
+            "penalty has the least squared error on held-out training images; predictions are upsampled bilinearly",
             "DepthProbe",
             _DEPTH,
             _ON_MAPS,

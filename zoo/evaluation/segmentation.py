@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 
     Indices = NDArray[np.int64]
 
-PROTOCOL, DEPTH_PROTOCOL = "zoo-segment-1", "zoo-depth-1"
-PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""Of depth; those of classes are without the first."""
+PROTOCOL, DEPTH_PROTOCOL = "zoo-segment-2", "zoo-depth-2"
+PENALTIES = (1.0, 1e-1, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+"""On standardised channels, of depth; those of classes are without the first."""
 
 _BAND_BYTES = 1 << 24  # of the logits of some rows of a mask
 _TUNING_STREAM = 7_411  # keeps the draw of tuning images apart from all other draws of a seed
@@ -460,7 +460,7 @@ def format_map_protocol(probe: MapProbe) -> str:
 
     >>> from zoo.features.maps import MapGrid
     >>> format_map_protocol(SegmentationProbe(MapGrid(7, 7, 64), n_classes=2, balanced=True))
-    'zoo-segment-1 (balanced=true)'
+    'zoo-segment-2 (balanced=true)'
     """
     base = DEPTH_PROTOCOL if isinstance(probe, DepthProbe) else PROTOCOL
     return build_protocol(base, **{name: getattr(probe, name) for name in PROTOCOLS[base].settings}).name

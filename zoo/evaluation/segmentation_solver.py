@@ -3,13 +3,13 @@
 A linear head gives every place of a map its logits; these are upsampled bilinearly to cells, 1 x 1 or 2 x 2 per place,
 and what is minimised is the cross-entropy to the share that each class has of the pixels of a cell, plus a ridge ::
 
-    L(B, b) = 1/S sum_cells sum_c t_c (logsumexp(z) - z_c) + penalty/2 sum_k q_k |B_k|^2,   z = U (X V B + b)
+    L(B, b) = 1/S sum_cells sum_c t_c (logsumexp(z) - z_c) + penalty/2 |B|^2,   z = U (X V B + b)
 
 with t the shares times what their classes weigh, S their sum, U the upsampling (its rows add up to 1, so that it may be
-moved past the head), V (d, r) the eigenvectors of the covariance of places, B_k row k of the head in their basis,
-q_k = e_k + ``SHRINKAGE`` mean(e) the metric of the ridge (that of features whitened with shrinkage), and b the bias,
-which is not penalised. Convex, so that the answer does not depend on the start or the order of images. Its Hessian is
-about c diag(e) + penalty diag(q) in this basis, and L-BFGS runs on coordinates that are divided by its root.
+moved past the head), X the standardised channels, V (d, r) the eigenvectors of their correlations, B the head in this
+basis, whose squared norm is that of the head on the channels, and b the bias, which is not penalised. Convex, so that
+the answer does not depend on the start or the order of images. Its Hessian is about c diag(e) + penalty, with e the
+eigenvalues, and L-BFGS runs on coordinates that are divided by its root.
 
 References
 ----------
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 1 << 31  # of maps that are held in memory
 BLOCK_BYTES = 1 << 22  # of maps and logits that are computed with at a time
-SHRINKAGE = 1e-3  # of the metric of the ridge, as a share of the mean eigenvalue
 NULL_SHARE = 1e-7  # of the largest eigenvalue, below which a direction is rounding and is dropped
+NULL_DEVIATION = 1e-6  # of a channel's mean, below which its deviations are rounding
 PLACES_PER_CHANNEL = 32  # places whose covariance is taken, at least, if there are as many
 CURVATURE = 0.1  # of the cross-entropy along a logit, p (1 - p) on average
 
@@ -224,16 +224,11 @@ def count_cell_classes(masks: Any, images: Sequence[int], size: tuple[int, int],
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlaceBasis:
-    """Eigenvectors of the covariance of places: mean (d,), vectors (d, r), values (r,), descending."""
+    """Mean of places (d,), eigenvectors of their correlations over deviations (d, r), values (r,), descending."""
 
     mean: Tensor
     vectors: Tensor
     values: Tensor
-
-    @property
-    def metric(self) -> Tensor:
-        """What a squared coordinate costs, (r,)."""
-        return self.values + SHRINKAGE * self.values.mean()
 
 
 def compute_place_basis(maps: LayeredMaps, images: Indices) -> PlaceBasis:
@@ -251,13 +246,18 @@ def compute_place_basis(maps: LayeredMaps, images: Indices) -> PlaceBasis:
     if products is None or shift is None:
         raise DataError("Got maps of no image; expected at least one.")
     offset = total / (n * n_places)
-    values, vectors = compute_eigh(products / (n * n_places) - torch.outer(offset, offset))
-    values, vectors = values.flip(0), vectors.flip(1)
-    kept = values > max(NULL_SHARE * float(values[0]), 0.0)
-    if not bool(kept.any()):
+    covariance = products / (n * n_places) - torch.outer(offset, offset)
+    mean, deviations = shift.double() + offset, covariance.diagonal().clamp_min(0).sqrt()
+    varies = deviations > NULL_DEVIATION * mean.abs()
+    if not bool(varies.any()):
         raise DataError("All places of all maps are alike; expected features that differ: check the encoder.")
-    mean = (shift.double() + offset).float()
-    return PlaceBasis(mean=mean, vectors=vectors[:, kept].float(), values=values[kept].float())
+    scale = torch.where(varies, 1 / deviations, 0)
+    values, vectors = compute_eigh(scale[:, None] * covariance * scale)
+    values, vectors = values.flip(0), vectors.flip(1)
+    kept = values > NULL_SHARE * float(values[0])
+    return PlaceBasis(
+        mean=mean.float(), vectors=(scale[:, None] * vectors[:, kept]).float(), values=values[kept].float()
+    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -349,8 +349,7 @@ class SoftmaxProblem:
 
 def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *, tol: float, max_iter: int) -> MapHead:
     """The head of least loss and ridge, to a relative decrease per step of ``tol``, or after ``max_iter`` steps."""
-    metric = problem.basis.metric[:, None]
-    scale = (CURVATURE * problem.basis.values[:, None] + penalty * metric).rsqrt()  # (r, 1)
+    scale = (CURVATURE * problem.basis.values[:, None] + penalty).rsqrt()  # (r, 1)
     r, k = start.head.shape
     n_passes = 0
 
@@ -363,7 +362,7 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
         n_passes += 1
         at = split(u)
         loss, of_head, of_bias = problem.evaluate(at)
-        ridge = penalty * metric * at.head
+        ridge = penalty * at.head
         gradient = torch.cat([((of_head + ridge) * scale).reshape(-1), of_bias])
         return loss + 0.5 * float((ridge * at.head).sum(dtype=torch.float64)), gradient.double().numpy()
 
@@ -373,7 +372,7 @@ def fit_softmax_head(problem: SoftmaxProblem, penalty: float, start: MapHead, *,
 
     found = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)
     ended = split(found.x)
-    ended.loss = float(found.fun) - 0.5 * float((penalty * metric * ended.head.square()).sum(dtype=torch.float64))
+    ended.loss = float(found.fun) - 0.5 * penalty * float(ended.head.square().sum(dtype=torch.float64))
     ended.n_passes, ended.is_converged = n_passes, found.nit < max_iter
     return ended
 
@@ -405,7 +404,7 @@ def fit_ridge_heads(
 
     With w the weights of places over their sum and Z = (X - mean) V, centred by w, the head is of each penalty ::
 
-        argmin |sqrt(w) (y - Z B)|^2 + penalty B' diag(q) B      by the eigenvectors of q^-1/2 Z' w Z q^-1/2
+        argmin |sqrt(w) (y - Z B)|^2 + penalty |B|^2      by the eigenvectors of Z' w Z
     """
     r = len(basis.values)
     products, moments = torch.zeros(r + 1, r + 1, dtype=torch.float64), torch.zeros(r + 1, dtype=torch.float64)
@@ -422,12 +421,10 @@ def fit_ridge_heads(
         raise DataError("No pixel of the maps is valid; expected some to learn from.")
     products, moments = products / total, moments / total
     mean_z, mean_y = products[:r, r], moments[r]
-    root = basis.metric.double().rsqrt()
-    inner = root[:, None] * (products[:r, :r] - torch.outer(mean_z, mean_z)) * root
-    values, vectors = compute_eigh(inner)
-    aims = vectors.T @ (root * (moments[:r] - mean_z * mean_y))
+    values, vectors = compute_eigh(products[:r, :r] - torch.outer(mean_z, mean_z))
+    aims = vectors.T @ (moments[:r] - mean_z * mean_y)
     found = []
     for penalty in penalties:
-        head = root * (vectors @ (aims / (values.clamp_min(0) + penalty)))
+        head = vectors @ (aims / (values.clamp_min(0) + penalty))
         found.append(MapHead(head=head[:, None].float(), bias=(mean_y - mean_z @ head)[None].float()))
     return found

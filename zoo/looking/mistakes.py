@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..datasets.images import indicators_of
 from ..errors import DataError
 from ..evaluation.arrays import select_rows
-from ..evaluation.evaluating import LINEAR_PROTOCOLS, build_probe_maker
+from ..evaluation.evaluating import LINEAR_PROTOCOLS, average_maps, build_probe_maker
 from ..evaluation.measuring import ProbeCache, divide_own, refit_probe
 from ..evaluation.protocols import Protocol, build_protocol
 from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, find_near_pairs, nearest
@@ -376,7 +376,7 @@ def mistakes_of(
     each = build_predictions(get_image_names(test), classes, probe.predict_proba(test), y, is_tags=is_tags)
     wrong = None
     if protocol.probe != "LogisticProbe":
-        notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
+        notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes per fold.")
     elif not is_tags:
         try:
             how: dict[str, Any] = {"chosen": probe.about["chosen"], "protocol": protocol, "tested": each[0]}
@@ -385,6 +385,7 @@ def mistakes_of(
             notes += filter(None, [wrong.cannot_tell])
         except DataError as error:
             notes.append(f"Labels are not checked: {error}")
-    near = find_near_duplicates(train, test, device=device)
+    pair = (average_maps(train), average_maps(test)) if protocol.probe == "AttentiveProbe" else (train, test)
+    near = find_near_duplicates(*pair, device=device)
     found = {"encoder": train.origin.encoder, "near_duplicates": near, "wrong_labels": wrong, "notes": tuple(notes)}
     return summarise_mistakes(each, is_tags=is_tags, **found)
