@@ -267,7 +267,7 @@ def test_a_probe_stays_whatever_becomes_of_its_export(kind: str, probe: SavedPro
     network = Unexportable().eval()
     origin = probe.origin | {"weights_hash": hash_weights(network), "preprocess_hash": hash_preprocess(shown)}
     kept = replace(probe, load=lambda name: (network, shown), origin=origin)
-    with pytest.raises(QueryError, match=r"The probe is saved in .*, but not its export: .* cannot be exported") as told:
+    with pytest.raises(QueryError, match=r"The probe is saved .* but not its export: .* cannot be exported") as told:
         save_probe(kept, tmp_path / "probe", export=(kind,))
     assert "\x1b" not in str(told.value)
     assert {path.name for path in (tmp_path / "probe").iterdir()} == {DESCRIPTION, NUMBERS}
