@@ -13,7 +13,7 @@ from tests.each import for_each
 from zoo.errors import DataError
 from zoo.evaluation import LogisticProbe, eigen
 from zoo.evaluation.label_free.catalogue import compute, find_metric_function
-from zoo.evaluation.logistic_solver import build_problem
+from zoo.evaluation.logistic_basis import build_problem
 from zoo.results.vocabulary import FEATURE_METRICS
 
 SIZES = (260, 128), (600, 300), (800, 400)

@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic import LogisticProbe
+from zoo.evaluation.logistic_basis import build_problem
 from zoo.evaluation.logistic_certificate import Float64Problem, _PairedCurvature, _RowCurvature
-from zoo.evaluation.logistic_path import ValidationSet
-from zoo.evaluation.logistic_solver import build_problem, compute_cross_entropies
+from zoo.evaluation.logistic_solver import ValidationSet, compute_cross_entropies
 
 CPU = torch.device("cpu")
 

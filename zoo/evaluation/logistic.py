@@ -33,6 +33,7 @@ from .arrays import (
     list_classes,
     number_labels,
 )
+from .logistic_basis import centre_and_scale
 from .logistic_path import (
     LocatedPenalty,
     PathFit,
@@ -43,7 +44,6 @@ from .logistic_path import (
     locate_penalty,
     make_choice_key,
 )
-from .logistic_solver import centre_and_scale
 from .scaling import AS_THEY_ARE, Preparations, PreparedRows, parse_strength, split_folds, tune_penalties
 from .threads import limit_threads
 

@@ -12,15 +12,8 @@ from dataclasses import dataclass
 
 from ..optional import require_extra
 from .arrays import Array
-from .logistic_solver import (
-    LEAST_CURVATURE,
-    TINY,
-    Basis,
-    LogisticProblem,
-    build_problem,
-    centre_and_scale,
-    split_logits,
-)
+from .logistic_basis import Basis, build_problem, centre_and_scale
+from .logistic_solver import LEAST_CURVATURE, TINY, LogisticProblem, split_logits
 
 with require_extra("evaluate", needed_for="A probe"):
     import torch

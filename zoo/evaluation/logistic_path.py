@@ -13,18 +13,19 @@ penalty is best, and that one is solved to the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..optional import require_extra
+from .logistic_basis import Basis
 from .logistic_certificate import Float64Problem
 from .logistic_solver import (
-    Basis,
+    InterpolatedLogits,
     LogisticProblem,
     LogisticSolver,
     SolverPoint,
-    compute_cross_entropies,
-    split_logits,
+    ValidationSet,
+    interpolate_parabola,
 )
 
 with require_extra("evaluate", needed_for="A probe"):
@@ -60,36 +61,6 @@ def find_lowest_index(start: int, n: int, key: Callable[[int], tuple[float, ...]
     return best
 
 
-def interpolate_parabola(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
-    """The value at ``place`` of the parabola through three arrays at three places (Lagrange)."""
-    shares = [math.prod((place - other) / (mine - other) for other in places if other != mine) for mine in places]
-    out = values[0] * shares[0]
-    for share, value in zip(shares[1:], values[1:], strict=True):
-        out.add_(value, alpha=share)
-    return out
-
-
-def find_largest(logits: Tensor) -> Tensor:
-    """The place of the largest number of each row, the first of equals; NumPy's takes a seventh of torch's time."""
-    return torch.from_numpy(logits.numpy().argmax(axis=1)) if logits.device.type == "cpu" else logits.argmax(dim=1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InterpolatedLogits:
-    """Logits between those of three fits, made where they are looked at: a block of rows, which fits into the cache."""
-
-    values: Sequence[Tensor]
-    places: Sequence[float]
-    place: float
-
-    @property
-    def shape(self) -> torch.Size:
-        return self.values[0].shape
-
-    def __getitem__(self, some: slice) -> Tensor:
-        return interpolate_parabola([value[some] for value in self.values], self.places, self.place)
-
-
 STEP = 10.0
 _LOOSE_TOL = 3e-3
 _SHARE_OF_TOL = 0.5  # that float64 goes on to
@@ -120,40 +91,6 @@ def make_choice_key(select: str, error: float, log_loss: float, weakness: float)
     """What fits are chosen by, the lowest first; of equals the less ``weakness``, which C or minus the penalty is."""
     log_loss = math.inf if math.isnan(log_loss) else log_loss
     return (error, log_loss, weakness) if select == "error" else (log_loss, error, weakness)
-
-
-@dataclass(slots=True, eq=False)
-class ValidationSet:
-    """Images that penalties are judged by."""
-
-    z: Tensor  # (n_val, rank + 1)
-    y: Tensor  # (n_val,), -1 where the class is none of the training data's
-    is_training: bool = False  # the training images themselves, as for the error that a probe has on them
-
-    def logits(self, parameters: Tensor) -> Tensor:
-        """(n_classes, rank + 1) -> (n_val, n_classes)."""
-        return self.z @ parameters.T
-
-    def judged(self, logits: Tensor | InterpolatedLogits) -> tuple[float, float]:
-        """Error in percent, with images of untrained classes counted as missed, and log loss of the other images."""
-        return self.error(logits), self.log_loss(logits)
-
-    def error(self, logits: Tensor | InterpolatedLogits) -> float:
-        """In percent; of equal logits the first class counts as predicted."""
-        wrong = sum(int((find_largest(logits[some]) != self.y[some]).sum()) for some in self._blocks(logits))
-        return 100.0 * (wrong / len(self.y))
-
-    def log_loss(self, logits: Tensor | InterpolatedLogits) -> float:
-        """Mean over the images of trained classes, in nats; NaN if there are none."""
-        known = self.y >= 0
-        if not bool(known.any()):
-            return float("nan")
-        right = self.y.clamp(min=0)
-        losses = [compute_cross_entropies(logits[some], right[some]) for some in self._blocks(logits)]
-        return float(torch.cat(losses)[known].mean())
-
-    def _blocks(self, logits: Tensor | InterpolatedLogits) -> Iterator[slice]:
-        return split_logits(len(self.y), logits.shape[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -240,14 +177,15 @@ class RegularisationPath:
     def continued(self, fits: Sequence[PathFit], penalty: float, tol: float) -> PathFit:
         """A fit that begins with the last one, and goes first where the last two point to."""
         if not fits:
-            return self.fitted(self.solver.cold(penalty), penalty, tol)
+            return self.fitted(None, penalty, tol)
         return self.fitted(fits[-1].point, penalty, tol, along=extrapolate_points([fit.point for fit in fits], penalty))
 
     def fitted(
-        self, start: SolverPoint, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None
+        self, start: SolverPoint | None, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None
     ) -> PathFit:
-        """A fit from a point, judged and recorded; certified if its tolerance is the final one."""
-        start.iterations = 0
+        """A fit from a point, or from no weights, judged and recorded; certified if its tolerance is the final one."""
+        if start is not None:
+            start.iterations = 0
         point, weights = self._solved(start, penalty, tol, along), None
         if tol == self.tol:
             point, weights = self._certified(point)
@@ -273,11 +211,12 @@ class RegularisationPath:
         return PathFit(point, weights, logits, record)
 
     def _solved(
-        self, start: SolverPoint, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None
+        self, start: SolverPoint | None, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None
     ) -> SolverPoint:
-        """A fit from a point, which goes on in float64 where float32 comes no nearer than ``tol`` allows."""
+        """A fit from a point (or from no weights), in float64 where float32 comes no nearer than ``tol`` allows."""
         if penalty > _STRONG_PENALTY * self.largest:
             return self._measured(self._in_basis(self.exact.under_a_strong_penalty(penalty), penalty))[0]
+        start = start or self.solver.cold(penalty)
         is_float32 = self.basis.axes.dtype == torch.float32
         is_hard = self.solver.is_hard or (self._wide is not None and self._wide[1].is_hard)
         if is_float32 and (is_hard or penalty < _LEAST_PENALTY_IN_FLOAT32):
@@ -487,7 +426,7 @@ def _walked(path: AnyPath, most: int) -> list[PathFit]:
         for place, fit in enumerate(fits[:-2]):  # logits are large: only the best, its neighbours and the last two
             if abs(place - best) > 1:
                 fit.logits, fit.point.logits = None, fit.point.logits[:0]
-        is_fitted = fits[-1].point.objective < _FITTED_NATS * path.problem.n
+        is_fitted = fits[-1].point.objective < _FITTED_NATS * len(path.problem.y)
         if is_fitted or is_settled(path, fits[-1].record.validation_error_percent):
             break
         penalty /= STEP

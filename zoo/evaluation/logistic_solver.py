@@ -1,9 +1,7 @@
-"""Multinomial logistic regression under one penalty: a basis of uncorrelated features, and a solver.
+"""Multinomial logistic regression under one penalty: training images, images that judge a fit, and a solver.
 
-The basis. Features are centred (the intercept takes the mean), scaled by one number so that no square can overflow, and
-turned by one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of
-features. What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the
-Hessian under every penalty is close to a diagonal.
+Images are given by their coordinates in a basis in which they are uncorrelated (:mod:`.logistic_basis`). Tables of
+logits are looked at a block of rows at a time, which fits into the processor's cache.
 
 The solver takes quasi-Newton steps on the logits of all images, with two matrix products an iteration. A step is a
 direction in the parameters and the same direction in the logits (one product); any length of it is then tried without a
@@ -22,12 +20,10 @@ solved exactly (Woodbury).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..optional import require_extra
-from .arrays import BLOCK_ROWS, Array
-from .eigen import compute_eigh, compute_svd
 
 with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
@@ -39,31 +35,6 @@ _NARROW = 128  # columns of z, up to which z'r takes half as long as r'z; with m
 _FEW_CLASSES = 256  # with which neither takes long: r'z, whose last digits may decide which C a few labels choose
 TINY = float(np.finfo(np.float64).tiny)
 LEAST_CURVATURE = 1e-13  # as a share of the largest second derivative
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Basis:
-    """Where features become coordinates: ``(x - mean) / scale @ axes``."""
-
-    mean: Tensor  # (dim,) float64
-    scale: float
-    axes: Tensor  # (dim, rank), orthonormal columns
-
-    def coordinates(self, x: Array) -> Tensor:
-        """Features (n, dim) as coordinates (n, rank + 1), the last of them 1 for the intercept."""
-        out = torch.ones(len(x), self.axes.shape[1] + 1, dtype=self.axes.dtype, device=self.axes.device)
-        for start in range(0, len(x), BLOCK_ROWS):
-            rows = centre_and_scale(x[start : start + BLOCK_ROWS], self.mean, self.scale, self.axes)
-            out[start : start + len(rows), :-1] = rows @ self.axes
-        return out
-
-    def weights(self, parameters: Tensor) -> Tensor:
-        """Parameters (n_classes, rank + 1) as float64 weights and intercepts (n_classes, dim + 1) of features."""
-        return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
-
-    def parameters(self, weights: Tensor) -> Tensor:
-        """The inverse: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
-        return torch.cat([weights[:, :-1] @ self.axes.double(), weights[:, -1:]], dim=1).to(self.axes.dtype)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -99,7 +70,7 @@ class LogisticProblem:
     def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
         """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
         residuals = torch.empty_like(logits) if out is None else out
-        total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
+        total = sum(self._loss_of(some, logits, residuals) for some in split_logits(self.n, self.n_classes))
         return total, residuals
 
     def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
@@ -109,17 +80,15 @@ class LogisticProblem:
         would otherwise cost as much as a product.
         """
         total = 0.0
-        for some in self._blocks():
+        for some in split_logits(self.n, self.n_classes):
             torch.add(start[some], move[some], alpha=length, out=logits[some])
             total += self._loss_of(some, logits, residuals)
         return total
 
     def squares(self, residuals: Tensor) -> Tensor:
         """Sum of the squared residuals of each class: (n, n_classes) -> (n_classes,)."""
-        return torch.stack([residuals[some].square().sum(dim=0) for some in self._blocks()]).sum(dim=0)
-
-    def _blocks(self) -> Iterator[slice]:
-        return split_logits(self.n, self.n_classes)
+        blocks = split_logits(self.n, self.n_classes)
+        return torch.stack([residuals[some].square().sum(dim=0) for some in blocks]).sum(dim=0)
 
     def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
         out, place = residuals[some], self.place[some] - some.start * self.n_classes
@@ -141,11 +110,10 @@ class LogisticProblem:
         return parameters
 
 
-def split_logits(n: int, n_classes: int) -> Iterator[slice]:
+def split_logits(n: int, n_classes: int) -> list[slice]:
     """Blocks of the rows of a table (n, n_classes) that fit into the cache."""
     rows = max(1, _LOGITS_AT_A_TIME // n_classes)
-    for first in range(0, n, rows):
-        yield slice(first, min(first + rows, n))
+    return [slice(first, min(first + rows, n)) for first in range(0, n, rows)]
 
 
 def compute_cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
@@ -160,75 +128,66 @@ def compute_cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = 
     return largest.double() - chosen.double() - top.double().log()
 
 
-def compute_centre(x: Array) -> tuple[Tensor, float]:
-    """Means of the features, float64 (dim,), and the largest distance from them; 1 where no feature changes."""
-    mean = np.mean(x, axis=0, dtype=np.float64)
-    scale = float(np.maximum(np.abs(x.max(axis=0) - mean), np.abs(x.min(axis=0) - mean)).max()) or 1.0
-    if x.dtype == np.float32:
-        mean = mean.astype(np.float32).astype(np.float64)  # the same number is taken off in float32 and in float64
-    return torch.from_numpy(mean), scale
+@dataclass(slots=True, eq=False)
+class ValidationSet:
+    """Images that penalties are judged by."""
+
+    z: Tensor  # (n_val, rank + 1)
+    y: Tensor  # (n_val,), -1 where the class is none of the training data's
+    is_training: bool = False  # the training images themselves, as for the error that a probe has on them
+
+    def logits(self, parameters: Tensor) -> Tensor:
+        """(n_classes, rank + 1) -> (n_val, n_classes)."""
+        return self.z @ parameters.T
+
+    def judged(self, logits: Tensor | InterpolatedLogits) -> tuple[float, float]:
+        """Error in percent, with images of untrained classes counted as missed, and log loss of the other images."""
+        return self.error(logits), self.log_loss(logits)
+
+    def error(self, logits: Tensor | InterpolatedLogits) -> float:
+        """In percent; of equal logits the first class counts as predicted."""
+        blocks = split_logits(*logits.shape)
+        wrong = sum(int((find_largest(logits[some]) != self.y[some]).sum()) for some in blocks)
+        return 100.0 * (wrong / len(self.y))
+
+    def log_loss(self, logits: Tensor | InterpolatedLogits) -> float:
+        """Mean over the images of trained classes, in nats; NaN if there are none."""
+        known = self.y >= 0
+        if not bool(known.any()):
+            return float("nan")
+        right = self.y.clamp(min=0)
+        losses = [compute_cross_entropies(logits[some], right[some]) for some in split_logits(*logits.shape)]
+        return float(torch.cat(losses)[known].mean())
 
 
-def build_problem(
-    x: Array,
-    y: Array,
-    *,
-    n_classes: int,
-    dtype: torch.dtype,
-    device: torch.device,
-    centre: tuple[Tensor, float] | None = None,
-) -> tuple[Basis, LogisticProblem]:
-    """The basis of features (n, dim) and the problem in it; ``centre`` is by default that of :func:`compute_centre`.
-
-    An eigenbasis of the features' Gram matrix is orthonormal whatever its rounding, and the spectrum is measured again
-    in it; one that comes from the images' Gram matrix is divided by singular values. Both are found in float64.
-    """
-    n, dim = x.shape
-    mean, scale = centre or compute_centre(x)
-    like = torch.empty(0, dtype=dtype, device=device)
-    rows = centre_and_scale(x, mean.to(device), scale, like)
-    if n < dim and dtype == torch.float64:
-        left, values, right = compute_svd(rows)
-        used = values > values.max() * dim * torch.finfo(dtype).eps
-        axes = right[used].T
-        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
-        z[:, :-1] = left[:, used] * values[used]
-    elif n < dim:
-        tall = rows.double()
-        values, vectors = compute_eigh(tall @ tall.T)
-        used = values > max(float(values[-1]), 0.0) * n * 1e-14
-        values, vectors = values[used].flip(0), vectors[:, used].flip(1)
-        axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
-        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
-        z[:, :-1] = vectors * values.sqrt()
-    else:
-        varying = torch.from_numpy(np.flatnonzero(x.max(axis=0) > x.min(axis=0))).to(device)  # others have no weight
-        vectors = compute_eigh((rows.T @ rows)[varying][:, varying].double())[1]
-        axes = torch.zeros(dim, len(varying), dtype=dtype, device=device)
-        axes[varying] = vectors.flip(1).to(dtype)
-        z = torch.ones(n, len(varying) + 1, dtype=dtype, device=device)
-        torch.mm(rows, axes, out=z[:, :-1])
-    norms = torch.linalg.vector_norm(z, dim=0)
-    if n >= dim:
-        used = norms > max(norms[:-1].tolist(), default=0.0) * math.sqrt(dim) * torch.finfo(dtype).eps
-        used[-1] = True
-        if not bool(used.all()):
-            z, axes, norms = z[:, used], axes[:, used[:-1]], norms[used]
-    spectrum = norms.square()
-    labels = torch.as_tensor(y, dtype=torch.int64, device=device)
-    basis = Basis(mean=mean.to(device), scale=scale, axes=axes.contiguous())
-    return basis, LogisticProblem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)
+def interpolate_parabola(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
+    """The value at ``place`` of the parabola through three arrays at three places (Lagrange)."""
+    shares = [math.prod((place - other) / (mine - other) for other in places if other != mine) for mine in places]
+    out = values[0] * shares[0]
+    for share, value in zip(shares[1:], values[1:], strict=True):
+        out.add_(value, alpha=share)
+    return out
 
 
-def centre_and_scale(x: Array, mean: Tensor, scale: float, like: Tensor) -> Tensor:
-    """Centred rows over the scale, computed in float64 if they are float64 or the scale is at the ends of float32."""
-    if x.dtype != np.float64:
-        x = np.ascontiguousarray(x, dtype=np.float32)
-        if scale < 1e18 and scale > 1e-18:
-            rows = torch.tensor(x, device=like.device).to(like.dtype)
-            return rows.sub_(mean.to(like.dtype)).mul_(1.0 / scale)
-    rows = torch.tensor(np.ascontiguousarray(x, dtype=np.float64), device=like.device)
-    return ((rows - mean) / scale).to(like.dtype)
+def find_largest(logits: Tensor) -> Tensor:
+    """The place of the largest number of each row, the first of equals; NumPy's takes a seventh of torch's time."""
+    return torch.from_numpy(logits.numpy().argmax(axis=1)) if logits.device.type == "cpu" else logits.argmax(dim=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InterpolatedLogits:
+    """Logits between those of three fits, made where they are looked at: a block of rows, which fits into the cache."""
+
+    values: Sequence[Tensor]
+    places: Sequence[float]
+    place: float
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.values[0].shape
+
+    def __getitem__(self, some: slice) -> Tensor:
+        return interpolate_parabola([value[some] for value in self.values], self.places, self.place)
 
 
 _GROUPS_PER_CLASS = 16  # of the images of a class; where it has more, the mean of each group stands for them

@@ -6,7 +6,7 @@ features, too (:meth:`Preparations.weights`). ``standardised`` divides every uni
 0.1`` turns features onto their principal directions and divides each by the root of its variance plus 0.1 times the
 mean variance of all directions. A unit that does not change, up to the rounding of float32, has no weight.
 
-Whitened features are the coordinates that the solver works in (:mod:`.logistic_solver`), each times a number: one
+Whitened features are the coordinates that the solver works in (:mod:`.logistic_basis`), each times a number: one
 eigendecomposition serves all strengths and unscaled features.
 """
 
@@ -21,9 +21,10 @@ from typing import Any
 from ..errors import DataError, QueryError
 from ..optional import require_extra
 from .arrays import BLOCK_ROWS, Array
+from .logistic_basis import Basis, build_problem, centre_and_scale, compute_centre
 from .logistic_certificate import Float64Problem
-from .logistic_path import FoldPaths, LocatedPenalty, RegularisationPath, ValidationSet, locate_penalty
-from .logistic_solver import Basis, LogisticProblem, build_problem, centre_and_scale, compute_centre
+from .logistic_path import FoldPaths, LocatedPenalty, RegularisationPath, locate_penalty
+from .logistic_solver import LogisticProblem, ValidationSet
 
 with require_extra("evaluate", needed_for="A probe"):
     import numpy as np
@@ -81,7 +82,7 @@ class Preparations:
         basis, problem = self._plain
         if strength is None or problem.z.shape[1] == 1:  # unscaled, or no unit changes
             return PreparedRows(name, basis, problem, self._exact(self.x, problem.y, basis), None)
-        variances = problem.spectrum[:-1] / problem.n
+        variances = problem.spectrum[:-1] / len(problem.y)
         scales = (variances + strength * variances.mean()).rsqrt()
         z = problem.z * torch.cat([scales, scales.new_ones(1)])
         eye = torch.eye(len(scales), dtype=self.dtype, device=self.device)
