@@ -140,7 +140,7 @@ def by_zoo(
             return np.array(featurise(encoder, transform, images, name=name, folder=folder, **how).x[:SEEN])
 
     def loop() -> np.ndarray:
-        with use_memory_format(encoder.to(device).eval(), None) as layout, use_fast_forward(device):
+        with use_memory_format(encoder.to(device).eval(), None) as layout, use_fast_forward(encoder, device):
             first = [
                 passed(encoder, batch.to(device, memory_format=layout), precision)
                 for batch in batches(tensors, options)

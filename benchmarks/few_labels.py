@@ -89,7 +89,7 @@ def encoders() -> list[str]:
 def ridge(x: Array, y: Array, x_test: Array) -> Array:
     """Labels by ridge regression to the classes."""
     data = centre_labelled(x, y, least=3, needed_for="ridge")
-    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    fit = fit_ridge(data, None, by="squares")
     outputs = fit.outputs(x_test.astype(np.float64) - x.mean(axis=0, dtype=np.float64))
     return np.asarray(data.classes)[outputs.argmax(axis=1)]
 

@@ -155,7 +155,7 @@ def ridge_squares(draw: Draw) -> Values:
     Allen's PRESS over the number of images, of which :func:`ridge_predictions` counts the errors.
     """
     data = centre_labelled(draw.x, draw.y, least=3, needed_for="ridge")
-    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    fit = fit_ridge(data, None, by="squares")
     return {"ridge_squares": float(np.square(data.targets - fit.left_out).sum()) / len(data.y)}
 
 

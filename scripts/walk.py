@@ -4,8 +4,10 @@
     python scripts/walk.py --names A,B -- choose digits --encoders A,B --time 2m
 
 Without ``--names`` it prints how many functions in how many modules of the zoo ran, and how often a call went to
-another module than the call before it. With names it lists the functions that are handed one of them, in their
-order: a function counts once, if one of its arguments is the name, or a list of few names that has it.
+another module than the call before it; then the same without what runs while modules are imported, such as a table
+that a comprehension fills, which nobody meets who follows the verb. With names it lists the functions that are handed
+one of them, in their order: a function counts once, if one of its arguments is the name, or a list of few names that
+has it.
 
 The verb really runs: take a home and a cache of its own (ZOO_HOME, ZOO_CACHE), and run `zoo list` in them first, or the
 cards are compiled on the way. Worker threads and processes are not counted.
@@ -17,6 +19,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
 from typing import Any
@@ -41,23 +44,45 @@ def run_profiled(look: Callable[[FrameType, str, Any], None], arguments: list[st
         sys.setprofile(None)
 
 
-def count_walk(arguments: list[str]) -> tuple[int, int, int]:
-    """Functions, modules, and changes of module of a verb."""
-    functions: set[CodeType] = set()
-    modules: set[str] = set()
-    changes, last = 0, ""
+@dataclass
+class Walk:
+    """What a verb passed."""
+
+    functions: set[CodeType] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    changes: int = 0
+    last: str = ""
+
+    def add(self, code: CodeType) -> None:
+        """Counts a call."""
+        self.functions.add(code)
+        self.modules.add(code.co_filename)
+        self.changes += code.co_filename != self.last
+        self.last = code.co_filename
+
+    def __str__(self) -> str:
+        return f"{len(self.functions)} functions in {len(self.modules)} modules, {self.changes} changes of module"
+
+
+def count_walk(arguments: list[str]) -> tuple[Walk, Walk]:
+    """The walk of a verb, and without what runs while modules are imported."""
+    everything, called = Walk(), Walk()
+    n_importing = 0  # modules of the zoo that are being imported
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        nonlocal changes, last
+        nonlocal n_importing
         code = frame.f_code
-        if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(_PACKAGE):  # no import
-            functions.add(code)
-            modules.add(code.co_filename)
-            changes += code.co_filename != last
-            last = code.co_filename
+        if event not in ("call", "return") or not code.co_filename.startswith(_PACKAGE):
+            return
+        if code.co_name == "<module>":
+            n_importing += 1 if event == "call" else -1
+        elif event == "call" and code.co_flags & CO_OPTIMIZED:  # no body of a class
+            everything.add(code)
+            if not n_importing:
+                called.add(code)
 
     run_profiled(look, arguments)
-    return len(functions), len(modules), changes
+    return everything, called
 
 
 def list_stops(names: set[str], arguments: list[str]) -> list[tuple[str, str]]:
@@ -91,5 +116,5 @@ if __name__ == "__main__":
             print(f"{module:<32} {function}")
         print(f"\n{len(found)} stops in {len({module for module, _ in found})} modules")
     else:
-        functions, modules, changes = count_walk(options.arguments)
-        print(f"\n{functions} functions in {modules} modules, {changes} changes of module")
+        everything, called = count_walk(options.arguments)
+        print(f"\n{everything}\nwithout imports: {called}")

@@ -1,4 +1,4 @@
-"""Missing optional libraries, and names that are imported on first use.
+"""Missing optional libraries, slow ones, and names that are imported on first use.
 
 >>> with require_extra("models", needed_for="Reading images"):
 ...     import libraw  # doctest: +ELLIPSIS
@@ -33,6 +33,28 @@ def require_extra(extra: str, *, needed_for: str) -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] == _ZOO:
             raise
         raise MissingExtra(error.name, extra=extra, needed_for=needed_for) from error
+
+
+class _SlowImports:
+    """Tells which library is about to be imported that takes a second or more; finds none itself."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in ("torch", "timm", "transformers"):
+            self._tell(f"loading {name}")
+
+
+@contextmanager
+def announce_slow_imports(tell: Callable[[str], None]) -> Iterator[None]:
+    """Whatever imports a slow library in the block says so, for it would be silent before its first words."""
+    finder = _SlowImports(tell)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def make_lazy_exports(

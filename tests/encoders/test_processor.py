@@ -57,13 +57,21 @@ def test_linear_layers_are_the_same_up_to_rounding_whatever_the_memory_of_their_
     layer, bare = torch.nn.Linear(5, 7).to(x.dtype), torch.nn.Linear(5, 7, bias=False).to(x.dtype)
     with torch.inference_mode():
         plain = [layer(x), bare(x)]
-        with use_fast_forward(torch.device("cpu")):
+        with use_fast_forward(layer, torch.device("cpu")):
             fast = [layer(x), bare(x)]
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 cast = layer(x)
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
     assert cast.dtype == (torch.bfloat16 if x.dtype == torch.float32 else x.dtype)
+
+
+def test_functions_of_a_network_without_linear_layers_are_not_looked_at() -> None:
+    cpu, modes = torch.device("cpu"), torch.overrides._get_current_function_mode_stack
+    with use_fast_forward(torch.nn.Conv2d(3, 4, 1), cpu):
+        without = len(modes())
+    with use_fast_forward(torch.nn.Linear(3, 4), cpu):
+        assert without == 0 and len(modes()) <= 1
 
 
 def test_an_encoder_that_its_user_compiled_is_left_as_it_is() -> None:
@@ -74,7 +82,7 @@ def test_an_encoder_that_its_user_compiled_is_left_as_it_is() -> None:
         return graph.forward
 
     layer, x = torch.nn.Linear(5, 7), torch.ones(3, 5)
-    with torch.inference_mode(), use_fast_forward(torch.device("cpu")):
+    with torch.inference_mode(), use_fast_forward(layer, torch.device("cpu")):
         found = torch.compile(layer, backend=backend)(x)
     assert any("linear" in step for step in steps) and not any("mkldnn" in step for step in steps)
     torch.testing.assert_close(found, layer(x))

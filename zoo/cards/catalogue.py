@@ -138,7 +138,11 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def lists(self, encoder: str) -> bool:
         """False of an encoder of an experiment, by its id or that of other features of it, unless these are listed."""
-        return get_base_id(encoder) not in self._hidden
+        return not self.find_unlisted([encoder])
+
+    def find_unlisted(self, encoders: Iterable[str]) -> list[str]:
+        """Those of some encoders, by id or that of other features of them, that are not listed."""
+        return [one for one in encoders if one.partition(MARK)[0] in self._hidden]
 
     def listing(self, encoders: Iterable[str]) -> Catalogue:
         """These cards if all of the encoders, by id, are among those that are listed; else :attr:`with_unlisted`."""

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..cards.costs import estimate_memory, find_cost
 from ..cards.schema import Preprocess
 from ..datasets import DenseData, ImageData, ImageSet
 from ..errors import DataError, QueryError, ZooError, format_count
-from ..evaluation.evaluating import get_runs_folder
+from ..evaluation.evaluating import get_runs_folder, locate_speed
 from ..features import Features, featurise, load_features
 from ..features.featurising import compute_shard_size
 from ..features.store import hash_preprocess
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _MOST_LOADED = 2  # encoders that are kept in memory; the last rungs go on with few
+_MOST_OPEN = 8  # folders of features that are not opened again for each probe
 _TIMED = 16  # images by whose features a speed is measured where those of all were there
 _WARMING = 4  # images of a first forward pass, which sets things up and is not timed
-_SPEED = "speed.json"
 
 Load = Callable[[str], tuple[torch.nn.Module, Any]]
 
@@ -96,6 +96,7 @@ class RaceContext:
     progress: Callable[[str], Progress] = lambda part: SilentProgress()
     tell: Callable[[str], None] = lambda text: None
     loaded: dict[str, tuple[torch.nn.Module, Any]] = field(default_factory=dict)
+    open_features: Callable[[Path], Features] = field(default_factory=lambda: lru_cache(_MOST_OPEN)(load_features))
     _chunk_images: dict[tuple[str, int], ImageSet] = field(default_factory=dict)
 
     @property
@@ -178,7 +179,7 @@ class ImageContender:
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
         self._weights_hash = ""
-        self._speed_file = get_runs_folder(self.root, self.name).parent / _SPEED
+        self._speed_file = locate_speed(self.root, self.name)
         self.speed = self._known_speed()
         self._is_warm = False
         self._folders: dict[str, Path] = {}  # of features, by split and fingerprint of images
@@ -193,6 +194,12 @@ class ImageContender:
     def preprocess(self) -> Preprocess:
         """What images go through."""
         return load_catalogue()[self.name].preprocess
+
+    @cached_property
+    def _preprocess_hash(self) -> str:
+        from ..encoders.preprocess import build_preprocess  # torchvision, which a plan does without
+
+        return hash_preprocess(build_preprocess(self.preprocess))
 
     @property
     def called(self) -> str:
@@ -244,7 +251,7 @@ class ImageContender:
     def whole(self, part: str) -> Features | None:
         """The features of a whole part where they were kept."""
         images = self.ground.parts[part]
-        return self._checked(load_features(self._folder(images))) if self._is_there(images) else None
+        return self._checked(self.ground.open_features(self._folder(images))) if self._is_there(images) else None
 
     def part(self, part: str) -> Features:
         """The features of a whole part, computed where they are not there, and kept as ``zoo evaluate`` finds them."""
@@ -297,7 +304,7 @@ class ImageContender:
         """The features of one chunk."""
         some = self.ground.chunk_images(part, number)
         if self._is_there(some):
-            return self._checked(load_features(self._folder(some)))
+            return self._checked(self.ground.open_features(self._folder(some)))
         return self._checked(self._computed(some, self._folder(some)))
 
     def n_missing(self, part: str, rows: Rows) -> int:
@@ -338,10 +345,7 @@ class ImageContender:
 
     def _checked(self, found: Features) -> Features:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
-        from ..encoders.preprocess import build_preprocess  # torchvision, which a plan does without
-
-        of_card = hash_preprocess(build_preprocess(self.preprocess))
-        if self.ground.load is None and found.origin.preprocess_hash != of_card:
+        if self.ground.load is None and found.origin.preprocess_hash != self._preprocess_hash:
             raise DataError(
                 f"The features of {self.name} in {found.where} were made with another preprocessing than that of its "
                 "card; remove the folder to compute them again."
@@ -462,8 +466,6 @@ class ImageContender:
 
 def complete_race(name: str, data: ImageData, *, seed: int, root: Path, **others: Any) -> None:
     """Completes features of an encoder that left a race on these images early; ``others`` are fields of Ground."""
-    if not (get_runs_folder(root, name).parent / _SPEED).is_file():
-        return
     try:
         schedule = Plan(seed=seed, share=None).schedule(build_task(data))
     except DataError:  # no race was on these images

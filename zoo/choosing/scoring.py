@@ -265,7 +265,7 @@ def score_by_ridge(chunk: Chunk) -> tuple[Truths, Truths, float]:
         on_test = np.broadcast_to(targets.mean(axis=0), (len(chunk.y_test), len(classes)))
     else:
         others = None if is_one_group else groups
-        fit = fit_ridge(data, others, loss=lambda outputs: float(np.square(targets - outputs).sum()))
+        fit = fit_ridge(data, others, by="squares")
         left_out, on_test = fit.left_out, fit.outputs(chunk.x_test.astype(np.float64) - mean)
     y_test = (chunk.y_test[:, None] == classes).astype(np.float64)
     n_judged = 0 if is_one_group else len(targets)

@@ -30,9 +30,10 @@ import click
 
 from ..errors import ComputingNote, ContentWarning, NameNote, QueryError, UnknownName, ZooError, escape_unprintable
 from ..files import cache_lookups
+from ..optional import announce_slow_imports
 from ..version import __version__
 from .options import ARGUMENTS, FoldedCommand
-from .output import escape_output
+from .output import escape_output, log_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,13 @@ class VerbGroup(click.Group):
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
             quick = _quick("".join(ctx.meta[ARGUMENTS][:1]))
-            with escape_output(), _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
+            with (
+                escape_output(),
+                _warnings_in_a_line(),
+                _stopped_by_signals(),
+                announce_slow_imports(log_progress),
+                quick,
+            ):
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise CommandLineError(str(error)) from error
@@ -266,27 +273,6 @@ def _end_soon(code: int, has_ended: threading.Event) -> None:
             os._exit(code)
 
     _thread.start_new_thread(end, ())  # a Thread takes locks, which the interrupted code may have
-
-
-class _SlowImports:
-    """Says on a terminal which library is about to be imported that takes a second or more; finds none itself."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in ("torch", "timm", "transformers"):
-            from .output import log_progress
-
-            log_progress(f"loading {name}")
-
-
-@contextmanager
-def _slow_imports_said() -> Iterator[None]:
-    """Whatever verb imports a slow library in the block says so, for it would be silent before its first words."""
-    finder = _SlowImports()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
 
 
 @contextmanager

@@ -402,8 +402,7 @@ def _measured(
     name: str, data: ImageData, engine: EngineOptions, options: dict[str, Any], request: Request, *, wants_probe: bool
 ) -> tuple[Evaluation | TagEvaluation | RegressionEvaluation, RefittedProbe | None]:
     """What was measured of one encoder, and the probe with its metrics if it is wanted (of tags they always are)."""
-    from ..choosing.candidates import complete_race
-    from ..evaluation.evaluating import evaluate, get_runs_folder
+    from ..evaluation.evaluating import evaluate, get_runs_folder, locate_speed
     from ..evaluation.multilabel import evaluate_tags
     from ..evaluation.refit import keep_probe
     from ..evaluation.regression import evaluate_numbers
@@ -414,7 +413,10 @@ def _measured(
 
     assert engine.folder is not None
     how = build_featurising(options)
-    if not how.skip_corrupt and options["probe"] != "attentive":  # which no race does
+    had_race = locate_speed(engine.folder, name).is_file()
+    if had_race and not how.skip_corrupt and options["probe"] != "attentive":  # which no race does
+        from ..choosing.candidates import complete_race
+
         complete_race(
             name, data, seed=request.seed, root=engine.folder, how=how, progress=lambda part: ProgressBar("images")
         )

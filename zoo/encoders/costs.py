@@ -290,7 +290,7 @@ def time_forward_passes(
     times: list[float] = []
     while len(times) < 3 or sum(times[1:]) < seconds:
         began = time.perf_counter()
-        with torch.no_grad(), use_fast_forward(place):  # as features are computed
+        with torch.no_grad(), use_fast_forward(network, place):  # as features are computed
             network(images)
         if images.is_cuda:
             torch.cuda.synchronize(images.device)

@@ -258,7 +258,7 @@ def compute_truncation_costs(
     images = torch.randn(batch_size, 3, px, px, device=device, dtype=first.dtype)
     encoder = encoder.to(device).eval()
     casting = torch.autocast(device.type, dtype=autocast, enabled=autocast is not None)
-    with torch.inference_mode(), casting, use_fast_forward(device):  # as features are computed
+    with torch.inference_mode(), casting, use_fast_forward(encoder, device):  # as features are computed
         times = [_at_blocks(encoder, images, clock=partial(_now, device)) for _ in range(_N_TIMED)]
     least = {number: min(one[number] for one in times) for number in flops}
     return {number: TruncationCost(gflops=flops[number] / 1e9, seconds=least[number] / batch_size) for number in flops}

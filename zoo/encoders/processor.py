@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,21 +35,21 @@ def keep_memory() -> bool:
     return all(mallopt(*one) for one in (_M_MMAP_MAX, _M_TRIM_THRESHOLD, _M_TOP_PAD))
 
 
-@contextmanager
-def use_fast_forward(device: torch.device) -> Iterator[None]:
-    """Forward passes without gradients: on a CPU memory is kept, and linear layers in float32 are computed by oneDNN.
+def use_fast_forward(network: torch.nn.Module, device: torch.device) -> AbstractContextManager[object]:
+    """For forward passes without gradients on a CPU: memory is kept, and oneDNN computes linear layers in float32.
 
     That moves features by rounding (up to 1.4e-6 over 30 networks). On a GPU nothing changes, nor where torch has no
-    oneDNN or MKL.
+    oneDNN or MKL. A network without linear layers is spared the look at each of its functions. The context may be
+    entered again and again.
     """
     if device.type != "cpu":
-        yield
-        return
+        return nullcontext()
     keep_memory()
     # torch takes MKL for these, which is half as fast as oneDNN on processors that are not Intel's
     backends: Any = torch.backends
-    with _OneDNN() if backends.mkl.is_available() and backends.mkldnn.is_available() else nullcontext():
-        yield
+    has_both = backends.mkl.is_available() and backends.mkldnn.is_available()
+    is_linear = any(isinstance(module, torch.nn.Linear) for module in network.modules())
+    return _OneDNN() if has_both and is_linear else nullcontext()
 
 
 class _OneDNN(TorchFunctionMode):

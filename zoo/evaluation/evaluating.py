@@ -441,6 +441,11 @@ def get_runs_folder(root: Path, name: str) -> Path:
     return root / format_path_part(name) / "probes"
 
 
+def locate_speed(root: Path, name: str) -> Path:
+    """The file of how fast an encoder was in ``zoo choose``, which is there after any race."""
+    return get_runs_folder(root, name).parent / "speed.json"
+
+
 def featurise_data(
     name: str,
     data: ImageData,

@@ -503,7 +503,7 @@ def _class_losses(train: Features, test: Features) -> tuple[float, Bools, Bools]
     """The penalty of ridge regression to the classes, and which left-out and test images it classifies wrongly."""
     data = centre_labelled(train.x[:], train.y, least=3, needed_for="leave-one-out ridge")
     groups = number_image_groups(get_image_groups(train.together), len(data.y))
-    fit = fit_ridge(data, groups, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    fit = fit_ridge(data, groups, by="errors")
     others = test.x[:] - np.asarray(train.x[:], np.float64).mean(axis=0)
     on_test = data.classes[fit.outputs(others).argmax(axis=1)] != test.y
     return fit.share, fit.left_out.argmax(axis=1) != data.y, on_test

@@ -35,12 +35,15 @@ class Certificate:
     gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
 
 
+@dataclass(slots=True, eq=False)
 class Float64Problem:
     """The problem in the features as they were given, in float64, a block of images at a time."""
 
-    def __init__(self, x: Array, y: Tensor, *, n_classes: int, basis: Basis) -> None:
-        self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
-        self.products = 0  # with all images, so far
+    x: Array  # (n, dim)
+    y: Tensor  # (n,) int64, 0 to n_classes - 1
+    n_classes: int
+    basis: Basis  # of which it takes mean and scale
+    products: int = 0  # with all images, so far
 
     def certificate(self, weights: Tensor, penalty: float) -> Certificate:
         """Measures weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
@@ -93,7 +96,7 @@ class Float64Problem:
             n_classes=self.n_classes,
             dtype=torch.float64,
             device=self.y.device,
-            centre=(self.mean.cpu(), self.scale),  # penalties are of this scale
+            centre=(self.basis.mean.cpu(), self.basis.scale),  # penalties are of this scale
         )
 
     def _summed(self, weights: Tensor) -> _LossSums:
@@ -104,7 +107,7 @@ class Float64Problem:
         step = max(1, _FLOAT64_NUMBERS_AT_A_TIME // (self.x.shape[1] + k))
         for start in range(0, len(self.y), step):
             some = slice(start, start + step)
-            rows = centre_and_scale(self.x[some], self.mean, self.scale, weights)
+            rows = centre_and_scale(self.x[some], self.basis.mean, self.basis.scale, weights)
             z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
             part = LogisticProblem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
             more, residuals = part.loss(part.logits(weights))

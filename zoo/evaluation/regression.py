@@ -85,7 +85,7 @@ class RidgeProbe:
         self.left_out_, self.share_ = np.full(len(rows), targets.mean()), 1.0
         if z.any() and np.ptp(targets) > 0:
             data = LabelledMatrix(z=z, y=np.zeros(len(z), np.int64), classes=np.arange(1))
-            found = fit_ridge(data, numbers, loss=lambda out: float(np.square(targets - out).sum()), targets=targets)
+            found = fit_ridge(data, numbers, by="squares", targets=targets)
             self.coef_, self.left_out_, self.share_ = found.weights[:, 0] / scale, found.left_out[:, 0], found.share
             r2 = 1 - float(np.square(targets - found.left_out).mean() / targets.var())
             self.report_ = {"alpha": found.share * float(np.square(z).sum()), "left_out_r2": r2}

@@ -81,7 +81,7 @@ class Preparations:
             return self._standardised()
         basis, problem = self._plain
         if strength is None or problem.z.shape[1] == 1:  # unscaled, or no unit changes
-            return PreparedRows(name, basis, problem, self._exact(self.x, problem.y, basis), None)
+            return PreparedRows(name, basis, problem, Float64Problem(self.x, problem.y, self.n_classes, basis), None)
         variances = problem.spectrum[:-1] / len(problem.y)
         scales = (variances + strength * variances.mean()).rsqrt()
         z = problem.z * torch.cat([scales, scales.new_ones(1)])
@@ -89,7 +89,8 @@ class Preparations:
         turned = Basis(mean=torch.zeros(len(scales), dtype=torch.float64, device=self.device), scale=1.0, axes=eye)
         spectrum = torch.cat([problem.spectrum[:-1] * scales.square(), problem.spectrum[-1:]])
         whitened = LogisticProblem(z=z, y=problem.y, n_classes=self.n_classes, spectrum=spectrum)
-        return PreparedRows(name, turned, whitened, self._exact(z[:, :-1].cpu().numpy(), problem.y, turned), scales)
+        exact = Float64Problem(z[:, :-1].cpu().numpy(), problem.y, self.n_classes, turned)
+        return PreparedRows(name, turned, whitened, exact, scales)
 
     def path(
         self, name: str, validation: tuple[Array, Array] | None, **options: Any
@@ -128,9 +129,6 @@ class Preparations:
         axes = self._plain[0].axes.double()
         return torch.cat([(weights[:, :-1] * prepared.scales.double()) @ axes.T, weights[:, -1:]], dim=1)
 
-    def _exact(self, x: Array, y: Tensor, basis: Basis) -> Float64Problem:
-        return Float64Problem(x, y, n_classes=self.n_classes, basis=basis)
-
     def _standardised(self) -> PreparedRows:
         total = torch.zeros(self.x.shape[1], dtype=torch.float64, device=self.device)
         for start in range(0, len(self.x), BLOCK_ROWS):
@@ -142,7 +140,8 @@ class Preparations:
         scales = torch.where(varies, 1.0 / deviations, 0.0)
         prepared = self._over(self.x, scales)
         basis, problem = build_problem(prepared, self.y, n_classes=self.n_classes, dtype=self.dtype, device=self.device)
-        return PreparedRows(STANDARDISED, basis, problem, self._exact(prepared, problem.y, basis), scales)
+        exact = Float64Problem(prepared, problem.y, self.n_classes, basis)
+        return PreparedRows(STANDARDISED, basis, problem, exact, scales)
 
     def _over(self, x: Array, scales: Tensor) -> Array:
         """Rows centred and times ``scales``, in the precision of the solver."""

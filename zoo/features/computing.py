@@ -7,7 +7,7 @@ whether it is alone or in a group, and whichever shards are computed in one go: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import TypeAlias
@@ -203,7 +203,7 @@ def compute(
             finished: list[ComputedShard] = []
             for network in list(running):
                 with watched(network):
-                    fillings[network].take(batch, _output(forward, network, *ready[network], batch))
+                    fillings[network].take(batch, _output(forward, network, ready[network], batch))
                     if is_last:
                         finished.append(fillings.pop(network).finished())
             for computed in finished:
@@ -213,35 +213,44 @@ def compute(
             forward.progress.advance(len(batch.positions) + len(batch.unreadable))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ReadyNetwork:
+    """An encoder on its device, compiled if it shall be."""
+
+    encode: Encode
+    layout: torch.memory_format  # of its images
+    fast: AbstractContextManager[object]  # of its forward passes
+
+
 @contextmanager
-def _ready(network: GroupNetwork, device: torch.device) -> Iterator[tuple[Encode, torch.memory_format]]:
-    """The encoder on its device, compiled if it shall be, and the memory layout of its images."""
+def _ready(network: GroupNetwork, device: torch.device) -> Iterator[_ReadyNetwork]:
+    fast = use_fast_forward(network.encoder, device)
     if network.program is not None:
-        yield network.program, torch.contiguous_format
+        yield _ReadyNetwork(network.program, torch.contiguous_format, fast)
         return
     encoder = network.encoder.to(device).eval()
     with use_memory_format(encoder, network.channels_last, stays=network.stays) as layout:
-        yield torch.compile(encoder, dynamic=False) if network.is_compiled else encoder, layout
+        encode = torch.compile(encoder, dynamic=False) if network.is_compiled else encoder
+        yield _ReadyNetwork(encode, layout, fast)
 
 
-def _output(
-    forward: ForwardSpec, network: GroupNetwork, encode: Encode, layout: torch.memory_format, batch: DecodedBatch
-) -> object:
+def _output(forward: ForwardSpec, network: GroupNetwork, ready: _ReadyNetwork, batch: DecodedBatch) -> object:
     """What an encoder makes of a batch; None if it has no image."""
     if batch.pixels is None:
         return None
     device, dtype, pin = forward.device, _stored(network.encoder), forward.device.type == "cuda"
     is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
-    pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
+    pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=ready.layout)
     autocast = get_autocast_dtype(network.precision)
-    with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None), use_fast_forward(device):
+    casting = torch.autocast(device.type, dtype=autocast, enabled=autocast is not None)
+    with casting, ready.fast:
         if not network.is_compiled:
-            return encode(pixels)  # (b, dim)
+            return ready.encode(pixels)  # (b, dim)
         n = len(pixels)
-        full = pixels.new_zeros(forward.batch_size, *pixels.shape[1:]).contiguous(memory_format=layout)
+        full = pixels.new_zeros(forward.batch_size, *pixels.shape[1:]).contiguous(memory_format=ready.layout)
         full[:n] = pixels  # of one shape, for which it was compiled
         try:
-            output = encode(full)
+            output = ready.encode(full)
         except torch._dynamo.exc.BackendCompilerFailed as error:
             raise QueryError(
                 f"torch cannot compile {network.name!r} here ({_first_sentence(error.inner_exception)}); leave out "

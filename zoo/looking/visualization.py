@@ -321,7 +321,7 @@ def _maps(encoder: Any, preprocess: Any, images: ImageSet, shown: Sequence[int],
     with (
         torch.inference_mode(),
         use_full_precision(),
-        use_fast_forward(device),
+        use_fast_forward(encoder, device),
         use_memory_format(encoder.to(device), None) as layout,
     ):
         for start in range(0, len(shown), _MAPS_AT_A_TIME):

@@ -370,7 +370,7 @@ def compile_tables(sources: Mapping[Path, bytes], cards: Catalogue) -> dict[str,
         part = f"{'risks' if row.metric in RISKS else 'others'} {row.encoder}"
         made.setdefault(part, []).append([place, *row[1:]])
     encoders = list(dict.fromkeys(row.encoder for row in rows))
-    return made | {"encoders": encoders, "unlisted": [one for one in encoders if not cards.lists(one)]}
+    return made | {"encoders": encoders, "unlisted": cards.find_unlisted(encoders)}
 
 
 def collect_keys(parts: CachedContent, encoders: Iterable[str]) -> dict[Key, str]:

@@ -27,12 +27,12 @@ from ..optional import require_extra
 from .parts import INDEX, SAVE_TENSORS, read_index
 from .pickle_names import NUMPY_TYPES, STORAGES, Storage, check_tensor, lookup, lookup_scripted
 from .pickles import (
+    MOST_KEY_CHARACTERS,
     GlobalName,
     InertObject,
     MemoryBudget,
     PickleRefusal,
     finish_content,
-    is_plain_key,
     read_pickle,
     shorten_name,
 )
@@ -358,7 +358,7 @@ class _Storages:
             case ("storage", GlobalName(name="torch.ComplexFloatStorage" | "torch.ComplexDoubleStorage"), *_):
                 raise PickleRefusal("it holds a tensor of complex numbers, expected plain numbers")
             case ("storage", GlobalName(name=kind), str(key), str(), int(n), *rest) if (
-                kind in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)
+                kind in STORAGES and type(n) is int and n >= 0 and len(key) <= MOST_KEY_CHARACTERS
             ):
                 if len(rest) == self.n_parts - 5 and all(part is None for part in rest):
                     if key not in self.found:
@@ -480,7 +480,7 @@ def _read_legacy(file: BinaryIO, data: mmap.mmap, budget: MemoryBudget) -> Any:
     storages = _Storages(unfilled, n_parts=6)
     content = read_pickle(data, end=size, lookup=lookup, budget=budget, persistent=storages.named)
     keys = plain()
-    is_list = type(keys) is list and all(type(key) is str and is_plain_key(key) for key in keys)
+    is_list = type(keys) is list and all(type(key) is str and len(key) <= MOST_KEY_CHARACTERS for key in keys)
     if not is_list or len(keys) != len(storages.found) or set(keys) != storages.found.keys():
         raise PickleRefusal("its list of storages is not that of its content")
     file.seek(data.tell())

@@ -84,13 +84,11 @@ class Storage:
         elements, n = self.elements, _n_elements(size)
         if not (_is_shape(stride) and len(stride) == len(size) and type(offset) is int and offset >= 0):
             raise PickleRefusal("it has a tensor without a proper offset and strides")
+        if n and offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True)) >= len(elements):
+            raise PickleRefusal("it has a tensor that reaches beyond its storage")
         budget.show(n * elements.itemsize)
         budget.spend(_TENSOR_BYTES)
-        if n == 0:
-            return torch.empty(size, dtype=elements.dtype)
-        if offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True)) >= len(elements):
-            raise PickleRefusal("it has a tensor that reaches beyond its storage")
-        return elements.as_strided(size, stride, offset)
+        return elements.as_strided(size, stride, offset) if n else torch.empty(size, dtype=elements.dtype)
 
 
 def check_tensor(tensor: Tensor, name: str = "") -> Tensor:

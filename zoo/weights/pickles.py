@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, TypeAlias, cast
 MOST_INSTRUCTIONS = 5_000_000  # training checkpoints of large encoders have some 100,000
 MOST_DEPTH = 100  # of containers in containers, so that content may be walked through by recursion
 MOST_VALUES = 10_000_000  # counted as often as a walk through the content meets them
+MOST_KEY_CHARACTERS = 10_000  # of a key, for equal texts take long to compare
 
 _MOST_NAME_CHARACTERS = 1000  # TorchScript sets no limit
 _MOST_ARGUMENTS = 64  # of a call: named tuples and paths have the most
 _MOST_INTEGER_BITS = 1024  # the state of a random number generator
 _MOST_TUPLE_KEYS = 1000  # a file can make their hashes collide
-_MOST_KEY_CHARACTERS = 10_000
 _MOST_KEY_ITEMS = 16
 _MOST_KEY_DEPTH = 3
 _SMALL_INTEGER = 2**63
@@ -145,7 +145,7 @@ def is_plain_key(key: object, *, depth: int = 0) -> bool:
     if type(key) is tuple:
         return depth > 0 and len(key) <= _MOST_KEY_ITEMS and all(is_plain_key(item, depth=depth - 1) for item in key)
     if type(key) is str or type(key) is bytes:
-        return len(key) <= _MOST_KEY_CHARACTERS
+        return len(key) <= MOST_KEY_CHARACTERS
     return key is None or type(key) is float or type(key) is bool
 
 

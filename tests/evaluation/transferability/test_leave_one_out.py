@@ -56,7 +56,7 @@ def test_a_fit_gives_other_images_the_outputs_of_scikit_learn(n: int, dim: int) 
     z, y = _clusters(n, dim, 3, seed=3)
     others = _clusters(9, dim, 3, seed=4)[0]
     data = centre_labelled(z, y, least=3, needed_for="this test")
-    fit = fit_ridge(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    fit = fit_ridge(data, None, by="squares")
     oracle = Ridge(alpha=fit.share * float(np.square(data.z).sum()), solver="svd").fit(z, data.targets)
     np.testing.assert_allclose(
         fit.outputs(others - z.mean(axis=0)), oracle.predict(others), rtol=0, atol=1e-12 / fit.share + 1e-10

@@ -7,9 +7,9 @@ again: the fit without some images follows from the fit with all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import DataError
 from ...optional import require_extra
@@ -88,7 +88,7 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
     """
     data = centre_labelled(z, y, least=3, needed_for=_RIDGE)
     numbers = number_image_groups(groups, len(data.y))
-    fit = fit_ridge(data, numbers, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    fit = fit_ridge(data, numbers, by="errors")
     return _record(fit.left_out.argmax(axis=1), data.y, data.classes, fit.share, numbers)
 
 
@@ -108,9 +108,14 @@ class Ridge:
 
 
 def fit_ridge(
-    data: LabelledMatrix, numbers: Array | None, *, loss: Callable[[Array], float], targets: Array | None = None
+    data: LabelledMatrix,
+    numbers: Array | None,
+    *,
+    by: Literal["errors", "squares"],
+    targets: Array | None = None,
 ) -> Ridge:
-    """The fit whose outputs for left-out images have the least loss, by the largest of equal penalties.
+    """The fit whose outputs for left-out images have the fewest errors of classes, or the least sum of squared
+    differences from the targets; of equal ones that of the largest penalty.
 
     Features are centred and not all equal; ``numbers`` are those of at least two groups, or None; ``targets``
     (n, n_targets) are by default those of the classes.
@@ -118,7 +123,8 @@ def fit_ridge(
     components, targets = compute_components(data.z), data.targets if targets is None else targets
     least = math.inf
     for share, outputs, residuals in _left_out_outputs(data, components, numbers, targets):
-        if (lost := loss(outputs)) < least:  # penalties fall
+        wrong = outputs.argmax(axis=1) != data.y if by == "errors" else np.square(targets - outputs)
+        if (lost := float(wrong.sum())) < least:  # penalties fall
             least, chosen, best, rest = lost, share, outputs, residuals
     # what a fit leaves of a target is the penalty times its weights in terms of the rows
     weights = data.z.T @ (rest / (chosen * float(components.squares.sum())))
