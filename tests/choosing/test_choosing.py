@@ -31,6 +31,7 @@ from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data, get_runs_folder
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.refit import keep_probe
+from zoo.features import Features, load_features
 from zoo.features.work_items import FeaturisingOptions
 
 GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
@@ -223,6 +224,19 @@ def test_kept_features_are_used_unless_of_other_weights_or_another_preprocessing
     assert ImageContender(GOOD, ground).n_missing("val", val) == 0
     with pytest.raises(DataError, match="another preprocessing than that of its card"):
         ImageContender(GOOD, replace(ground, load=None)).features("train", train)
+
+
+def test_features_that_were_read_stay_open(data: ImageData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def counted(folder: Path) -> Features:
+        opened.append(folder)
+        return load_features(folder)
+
+    monkeypatch.setattr("zoo.choosing.candidates.load_features", counted)
+    contender = ImageContender(GOOD, _ground(data, tmp_path, load))
+    several = [contender.features("val", np.arange(150)) for _ in range(3)]
+    assert np.array_equal(several[0], several[2]) and len(opened) == len(set(opened)) > 0
 
 
 def test_a_choice_that_was_stopped_goes_on(data: ImageData, tmp_path: Path) -> None:
