@@ -33,7 +33,7 @@ from ..files import cache_lookups
 from ..optional import announce_slow_imports
 from ..version import __version__
 from .options import ARGUMENTS, FoldedCommand
-from .output import escape_output, log_progress
+from .output import escape_output, log_progress, wrap_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,8 @@ def _warnings_in_a_line() -> Iterator[None]:
             elif str(message) not in said:
                 said.add(str(message))
                 is_note = not issubclass(category, ContentWarning)
-                click.secho(f"{'' if is_note else 'Warning: '}{message}", fg=None if is_note else "yellow", err=True)
+                text = wrap_text(f"{'' if is_note else 'Warning: '}{message}")
+                click.secho(text, fg=None if is_note else "yellow", err=True)
 
         warnings.showwarning = shown
         yield

@@ -78,7 +78,7 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
         click.echo(wrap_text(line))
     split = "split here" if data.is_split_here else "parts as the source has them"
     tested = format_count(len(data.val), "test image")
-    click.echo(f"{data.name}: {len(data.train):,} training and {tested}, {split}; {sizes}\n")
+    click.echo(wrap_text(f"{data.name}: {len(data.train):,} training and {tested}, {split}; {sizes}") + "\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
     if data.train.target:
         ends = [f"{float(name):g}" for name in (data.train.classes[0], data.train.classes[-1])]

@@ -229,8 +229,10 @@ def print_answer(*tables: AnswerTable, notes: Iterable[str] = (), more: Iterable
     """Prints tables, each below its title and above its sentences; then notes, as :func:`print_notes` does."""
     for place, table in enumerate(tables):
         if table.title:
-            title = table.title if place else style_text(table.title, bold=True)
-            echo(f"\n{title}{escape_text(table.about)}" + "\n" * bool(len(table) or table.answer))
+            text = wrap_text(table.title + table.about)
+            if not place and text.startswith(table.title):
+                text = style_text(table.title, bold=True) + text[len(table.title) :]
+            echo(f"\n{text}" + "\n" * bool(len(table) or table.answer))
         if len(table):
             print_table(table)
         if table.answer:
@@ -405,7 +407,7 @@ def log_progress(text: str) -> None:
     now, context = time.monotonic(), click.get_current_context(silent=True)
     began = now if context is None else context.find_root().meta.setdefault(_BEGAN, now)
     if sys.stderr.isatty() or now - began > _QUIET_SECONDS:
-        echo(style_text(text, dim=True), err=True)
+        echo(style_text(wrap_text(text), dim=True), err=True)
 
 
 def announce(number: int, total: int, encoder: str) -> None:

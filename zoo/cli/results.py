@@ -529,7 +529,7 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
         errors = [text if text == "?" else text + by for text in errors]
         components = [text if text == "?" else text + parts_by for text in components]
         rows.append([summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *components])
-    print_table(make_table(headers, rows, numbers=range(1, len(headers))))
+    print_table(make_table(headers, rows, numbers=range(1, len(headers)), spare=headers[:5:-1]))
     marks = {
         ASSUMED: f"{ASSUMED}  assumed, not measured",
         _MERGED: f"{_MERGED}  approximation and usability together: not separable without a supervised twin",
