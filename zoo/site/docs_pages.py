@@ -33,7 +33,7 @@ GROUPS = {  # stems of docs/, or folders with a README.md, by what they are for;
     "On several machines": ("cluster", "scale", "contributing_results", "site"),
 }
 _FOLDERS = ("metadata", "results", "analysis")  # whose README.md is a page as well
-_COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _LINK = re.compile(r"[a-z]+:", re.IGNORECASE)
 
