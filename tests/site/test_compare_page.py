@@ -15,6 +15,7 @@ from zoo.site.compare_page import (
     Cell,
     Line,
     compute_line_differences,
+    is_shown,
     iterate_shown_sections,
     list_lines,
     mark_lowest,
@@ -55,7 +56,7 @@ def test_the_first_line_has_the_errors_that_people_choose_by_with_intervals_and_
     _, expected = compute_site_errors(contents())
     line = list_lines(entries, expected)[0]
     of = dict(zip(contents().entries, line.cells, strict=True))
-    assert of["dino_vitS16"].text == "24.6 (24.1 to 25.1), the study"
+    assert of["dino_vitS16"].text == "24.6 (24.1 to 25.1), measured by the study"
     low, high = expected["dinov2_vitS14"].low or 0.0, expected["dinov2_vitS14"].high or 0.0
     assert f"({format_points(low)} to {format_points(high)}), reported probe" in of["dinov2_vitS14"].text
     assert of["pocket_simclr_rn_shapes"].is_missing and not of["sup_rn50"].contends  # it saw ImageNet's labels
@@ -76,6 +77,7 @@ def test_texts_are_those_of_the_command_line() -> None:
     assert texts("licence_words", "mae_vitB16") == ["no commercial use; name the authors and changes"]
     assert compute_line_differences(all_lines()["train_test"], cells("train_test", *pair)) == ["", "+9.4"]
     assert texts("train_test", "uni_vitL16") == ["not measured"]
+    assert texts("gflops", "clip_vitB16") == ["35.1"]
 
 
 def test_the_best_is_marked_with_its_direction_and_ties() -> None:
@@ -108,6 +110,9 @@ def test_facts_are_shown_where_they_differ_and_measurements_where_there_are_any(
     }
     assert {"z_dim", "z_layer", "train_test", "approx"} <= shown
     assert not {"n_parameters", "objective", "licence_words", "reported_knn"} & shown
+    unlike = Line("a", "a", "", "", "training", "", None, ())
+    reasons = [Cell("not published", is_missing=True), Cell("not recorded", is_missing=True)]
+    assert not is_shown(unlike, reasons) and is_shown(unlike, [*reasons, Cell("7")])
     unmeasured = [contents().entries[one] for one in ("uni_vitL16", "hibou_vitL14")]
     titles = [part["section"] for part in iterate_shown_sections(list(all_lines().values()), entries, unmeasured)]
     assert SECTIONS["errors"] not in titles

@@ -53,6 +53,15 @@ class Cost:
     n_operations: int  # calls of one forward pass, whatever the batch
 
 
+def format_gflops(gflops: float) -> str:
+    """Three digits, and no exponent.
+
+    >>> [format_gflops(one) for one in (0.00356, 9.197, 381.918, 2862.4)]
+    ['0.00356', '9.2', '382', '2,860']
+    """
+    return f"{float(f'{gflops:.3g}'):,g}"
+
+
 def compute_network_key(card: EncoderCard) -> str:
     """What a network's costs depend on, as 16 hexadecimal digits: backbone, options, features and size of images."""
     import json  # which those that ask for shipped encoders do without

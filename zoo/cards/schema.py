@@ -138,7 +138,7 @@ class Objective:
     name: Maybe[str]  # "dino"; the loss, without its version
     mode: Maybe[Mode]  # the coarse family of losses
     version: Maybe[int]  # of the loss
-    n_negatives: Maybe[int]  # negatives a positive pair
+    n_negatives: Maybe[int]  # negatives per positive pair
     n_classes: Maybe[int]  # clusters or classes that are predicted
     stop_gradient: Maybe[bool]  # no gradient flows through one branch
     ema: Maybe[bool]  # one branch is an exponential moving average of the other
@@ -537,7 +537,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("objective", "objective.name", "ssl", "text", "the loss, without its version"),
     Column("ssl_mode", "objective.mode", "ssl", "text", "coarse family of losses"),
     Column("version", "objective.version", "ssl", "whole number", "version of the loss"),
-    Column("n_negatives", "objective.n_negatives", "ssl", "whole number", "negatives a positive pair"),
+    Column("n_negatives", "objective.n_negatives", "ssl", "whole number", "negatives per positive pair"),
     Column("n_classes", "objective.n_classes", "ssl", "whole number", "clusters or classes that are predicted"),
     Column("is_stopgrad", "objective.stop_gradient", "ssl", "true or false", "gradients stop in one branch"),
     Column("is_ema", "objective.ema", "ssl", "true or false", "one branch is an average of the other over time"),

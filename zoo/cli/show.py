@@ -211,10 +211,10 @@ def _list_sizes(card: EncoderCard) -> list[tuple[str, str]]:
     cost, n, px = _known_cost(card), card.architecture.n_parameters, card.preprocess.crop_px
     said = [] if isinstance(n, Missing) else [f"{format_short_number(n)} parameters"]
     if cost is not None:
-        from ..cards.costs import BATCH_SIZE
+        from ..cards.costs import BATCH_SIZE, format_gflops
 
         memory = _memory(cost)
-        said.append(f"{float(f'{cost.gflops:.3g}'):,g} GFLOPs per image")
+        said.append(f"{format_gflops(cost.gflops)} GFLOPs per image")
         sizes = [f"{format_size(memory[name])} of a {words}" for name, words in (("cuda", "GPU"), ("cpu", "CPU"))]
         said.append(f"{' or '.join(sizes)} for batches of {BATCH_SIZE}")
     dim, layer, patch = card.representation.dim, card.representation.layer, card.architecture.patch_size_px
@@ -308,13 +308,14 @@ def _memory(cost: Cost) -> dict[str, int]:
 
 
 def _cost(card: EncoderCard) -> list[str]:
-    from ..cards.costs import BATCH_SIZE
+    from ..cards.costs import BATCH_SIZE, format_gflops
 
     lines, cost = _title("Cost (computed, in float32)"), _known_cost(card)
     if cost is None:
         return [*lines, "  not known"]
     memory = {device: format_size(n_bytes) for device, n_bytes in _memory(cost).items()}
-    lines += format_entry("operations", f"{cost.gflops:.3g} GFLOPs per image of {cost.px} px; a multiply-add is two")
+    operations = f"{format_gflops(cost.gflops)} GFLOPs per image of {cost.px} px; a multiply-add is two"
+    lines += format_entry("operations", operations)
     lines += format_entry("parameters", f"{format_size(cost.parameter_bytes)} with buffers")
     lines += format_entry("activations", f"{format_size(cost.activation_bytes)} an image, the most alive at once")
     batches = f"for batches of {BATCH_SIZE}, with a margin for what allocators and kernels add"

@@ -15,6 +15,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from ..cards.costs import format_gflops
 from ..cards.gated_access import describe_access
 from ..cards.licences import describe_commercial_use, describe_licence
 from ..cards.schema import COLUMNS, Missing, format_fact
@@ -32,7 +33,7 @@ from ..results.facts import (
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean, split_generation
 from ..results.vocabulary import METRICS
-from ..results.wording import format_column_label
+from ..results.wording import describe_basis, format_column_label
 from .contents import Contents, SiteEntry, remove_private
 from .dataset_pages import format_reported_numbers, group_by_protocol
 from .drawing import MARKS, Scale, build_element, draw_grid, draw_swatch
@@ -71,7 +72,7 @@ SECTIONS = {
         "overlap",
     ),
     "reported": (
-        "Reported by others",
+        "Reported by authors and others",
         "accuracies in percent, higher is better; * reported, under other protocols, *! and doubtful. "
         "Recipes differ, so that no best one is marked",
     ),
@@ -170,7 +171,7 @@ def _of_expected(entries: Sequence[SiteEntry], expected: Mapping[str, SiteError]
             continue
         reach = None if one.low is None or one.high is None else (one.low, one.high)
         ends = f" ({format_points(reach[0])} to {format_points(reach[1])})" if reach else ""
-        text = f"{format_points(one.error)}{ends}, {', '.join(filter(None, (one.basis, one.note)))}"
+        text = f"{format_points(one.error)}{ends}, {', '.join(filter(None, (describe_basis(one.basis), one.note)))}"
         cells.append(Cell(text, round(one.error, 4), contends=not one.note, reach=reach))
     meaning = "with all labels, 90 % interval, and what it rests on: what rankings use"
     return Line("expected", "measured or expected", meaning, "", "errors", _LOW, None, tuple(cells))
@@ -211,6 +212,8 @@ def _fact_cell(fact: Fact, subject: Subject) -> Cell:
         return Cell(f"{value}{REPORTED}")
     if fact.name in _COUNTED:
         return Cell(format_short_number(value), float(value))
+    if fact.name == "gflops":
+        return Cell(format_gflops(value), float(value))
     return Cell(f"{value:g}" if isinstance(value, float) else format_fact(value), float(value))
 
 
@@ -341,7 +344,7 @@ def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
         return any(not cell.is_missing for cell in chosen)
     if line.is_shared:
         return sum(not cell.is_missing for cell in chosen) > 1
-    return len({cell.text for cell in chosen}) > 1
+    return len({cell.text for cell in chosen}) > 1 and any(not cell.is_missing for cell in chosen)
 
 
 def mark_lowest(line: Line, chosen: Sequence[Cell]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..cards.costs import format_gflops
 from ..cards.descriptions import format_fact_label, group_facts
 from ..cards.gated_access import (
     GATED,
@@ -111,7 +112,7 @@ def list_main_facts(entry: SiteEntry) -> list[Named]:
         ("Network", _joined(architecture.exact, " (", build_element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),
         ("Features", f"{card.representation.dim:,}: {describe_features(card)}"),
-        ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs per image"),
+        ("Operations", NOT_RECORDED if entry.cost is None else f"{format_gflops(entry.cost.gflops)} GFLOPs per image"),
         (
             "Input",
             f"{how.crop_px} x {how.crop_px} px" + ("" if isinstance(patch, Missing) else f", patches of {patch} px"),
@@ -213,7 +214,7 @@ def describe_preprocessing(card: EncoderCard) -> list[str]:
         else f"Resize its shorter side to {how.resize_px} px"
     )
     return [
-        "Turn it as its EXIF orientation says; make it RGB, 8 bits a channel.",
+        "Turn it as its EXIF orientation says; make it RGB, 8 bits per channel.",
         f"{resized} ({how.interpolation}, antialiased).",
         f"Crop the centre of {how.crop_px} x {how.crop_px} px{down}.",
         "Divide by 255.",

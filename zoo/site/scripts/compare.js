@@ -10,7 +10,7 @@ Zoo.pages.compare = () => {
   let chosen = [], everything = false, problem = "", sheet = [];
 
   const note = text => text && [" ", element("span", { class: "note" }, text)];
-  const isShown = ({ measured }, cells) => measured > 1 ? cells.filter(cell => !cell.missing).length > 1 : measured ? cells.some(cell => !cell.missing) : everything || new Set(cells.map(cell => cell.text)).size > 1;
+  const isShown = ({ measured }, cells) => measured > 1 ? cells.filter(cell => !cell.missing).length > 1 : measured ? cells.some(cell => !cell.missing) : everything || cells.some(cell => !cell.missing) && new Set(cells.map(cell => cell.text)).size > 1;
   function bestOf({ best }, cells) {
     const known = best ? cells.filter(cell => cell.contends) : [], sign = best === "lowest" ? 1 : -1;
     const top = known.reduce((a, b) => a && sign * b.value >= sign * a.value ? a : b, null);
@@ -34,7 +34,7 @@ Zoo.pages.compare = () => {
   function head(place, number) {
     const remove = element("button", { type: "button", "aria-label": `Remove ${ids[place]}` }, "×");
     remove.onclick = () => { chosen = chosen.filter(one => one !== place); changed(""); find("add").focus(); };
-    return element("th", { scope: "col" }, swatch(number), element("a", { href: `encoders/${FACTS.file[place] ?? ids[place]}.html` }, ids[place]),
+    return element("th", { scope: "col" }, swatch(number), element("a", { href: `encoders/${FACTS.file[place] ?? ids[place]}.html` }, Zoo.name(ids[place])),
       FACTS.mine.includes(place) && [" ", element("span", { class: "mine" }, "yours")], " ", remove);
   }
   function row(line, cells) {
