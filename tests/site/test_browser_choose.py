@@ -163,3 +163,11 @@ def test_an_address_may_hold_anything(open_page: OpenPage) -> None:
     page = open_page("choose.html#parameters=0.001")
     assert shown(page) == [] and "No encoder is left" in page.locator("#answer").inner_text()
     assert page.locator("#front .marks path").count() == 0
+
+
+def test_on_a_phone_every_row_of_the_ranking_has_its_error_in_view(open_page: OpenPage) -> None:
+    page = open_page("choose.html", width=390)
+    errors = "[...document.querySelectorAll('#ranking td:nth-child(3)')]"
+    ends = page.evaluate(f"{errors}.map(one => one.getBoundingClientRect().right)")
+    assert len(ends) > 5 and max(ends) <= 390
+    assert "LicenseRef" not in page.inner_text("#ranking")

@@ -166,7 +166,7 @@ def test_what_an_erratum_excludes_has_its_mark_and_reason_and_no_curve() -> None
 
 def test_a_pocket_encoder_has_intervals_learning_curves_and_metrics_without_labels() -> None:
     page = _shipped()["pocket_simclr_rn_shapes"]
-    assert "has not been measured on ImageNet-1K" in _text(_section(page, "error"))
+    assert "Neither the study nor this project measured it on ImageNet-1K" in _text(_section(page, "error"))
     shapes = _section(page, "set-1")
     words = _text(shapes)
     assert "usability 26.1 24.6 to 27.7" in words and "linear probe 30-shot 600 61.9 59.9 to 63.2 5" in words

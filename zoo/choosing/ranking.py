@@ -344,7 +344,7 @@ def _why_unranked(card: EncoderCard, images: Images, where: str) -> str:
     if card.weights.availability in GATED and not re.search(r"\baccess\b", where):
         return "gated"
     if not is_suited(card, images) and not re.search(r"\bdomain\b", where):
-        return f"for {get_domain(card)} images"
+        return f"for {get_domain(card).removesuffix('s')} images"  # of faces
     return ""
 
 

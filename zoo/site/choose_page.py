@@ -226,7 +226,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 entries[name].file,
                 card.architecture.n_parameters,
                 card.representation.dim,
-                format_fact(licence),
+                _name_licence(card),
                 int(not isinstance(licence, Missing)),
                 [word for word, limit in words.items() if limit.keeps(RankedEncoder(card, at_steps[0]))],
                 int(not NOT_GONE.keeps(RankedEncoder(card, at_steps[0]))),
@@ -367,6 +367,10 @@ def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
     }
 
 
+def _name_licence(card: EncoderCard) -> str:
+    return format_fact(card.licence.weights).replace("LicenseRef-", "")
+
+
 def _drop_option(reason: str) -> str:
     """A reason without the option of the command, for which the page has a box."""
     return reason.partition(", see --")[0]
@@ -384,7 +388,7 @@ def _row(place: int, one: RankedEncoder[ExpectedError], first: ExpectedError, co
         "interval": format_interval_ends(*one.number.interval),
         "basis": one.number.rests_on,
         "parameters": format_short_number(one.card.architecture.n_parameters),
-        "licence": format_fact(one.card.licence.weights),
+        "licence": _name_licence(one.card),
         "is_licensed": not isinstance(one.card.licence.weights, Missing),
     }
 

@@ -288,7 +288,7 @@ def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErrat
             )
         )
     what = (
-        "One row a measurement, as the files of results/ have it. Errors and most metrics are by different protocols "
+        "One row per measurement, as the files of results/ have it. Errors and most metrics are by different protocols "
         "and on different data sets: compare within one of each."
     )
     return DataTable("results", what, tuple(columns), tuple(made))
@@ -393,7 +393,7 @@ def _reported(contents: Contents) -> DataTable:
         for one in entry.reported
     )
     what = (
-        "One row a reported number of an encoder, by a recipe of its own. None was measured by a "
+        "One row per reported number of an encoder, by a recipe of its own. None was measured by a "
         "protocol of the zoo, and two of one protocol need not be comparable."
     )
     return DataTable("reported", what, (*columns, _MINE), rows)
@@ -471,7 +471,7 @@ def _card_errata(contents: Contents) -> DataTable:
             right = entry.card.fact(one.field)
             corrected = None if is_dataclass(right) else format_fact(right)
             rows.append((entry.id, one.field, format_fact(one.published), corrected, one.reason))
-    what = "One row a published fact that is wrong; the table encoders has the corrected one."
+    what = "One row per published fact that is wrong; the table encoders has the corrected one."
     return DataTable("card_errata", what, columns, tuple(rows))
 
 
@@ -492,7 +492,7 @@ def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows:
         if one.encoder == "*" or get_base_id(one.encoder) in contents.entries:
             n_rows, is_mine = sum(one.covers(row.encoder, row.metric) for row in rows), one not in shipped
             made.append((number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows, is_mine))
-    what = "One row a measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
+    what = "One row per measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
     return DataTable("result_errata", what, columns, tuple(made))
 
 
@@ -507,7 +507,7 @@ def _licences(contents: Contents) -> DataTable:
     stated = [entry.card.licence.weights for entry in contents.entries.values()]
     n = Counter(one for text in stated if not isinstance(text, Missing) for one in set(parse_licence_ids(text)))
     rows = tuple((one.id, one.commercial_use, one.summary, one.url or None, n[one.id]) for one in LICENCES.values())
-    return DataTable("licences", "One row a licence of weights or code that a card names.", columns, rows)
+    return DataTable("licences", "One row per licence of weights or code that a card names.", columns, rows)
 
 
 def _metrics(rows: Iterable[Row]) -> DataTable:
@@ -584,7 +584,7 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> DataTable:
         for name, meaning, options in measured
     ]
     made += [(one.name, "reported", one.meaning, None, others[one.name]) for one in reported_values.PROTOCOLS.values()]
-    return DataTable("protocols", "One row a protocol.", columns, tuple(made))
+    return DataTable("protocols", "One row per protocol.", columns, tuple(made))
 
 
 _OF_PRINTED = {  # fields of PrintedNumber -> kind, meaning, unit, why it is empty
@@ -616,8 +616,8 @@ _OF_CHECKPOINTS = {
 def _printed() -> Iterator[DataTable]:
     """What three papers print of label-free metrics; of no encoder of the zoo, so that they are in every site."""
     numbers = (
-        "One row a number that the papers of RankMe, LiDAR and CLID print of how label-free metrics predict and select "
-        "checkpoints."
+        "One row per number that the papers of RankMe, LiDAR and CLID print of how label-free metrics predict and "
+        "select checkpoints."
     )
     checkpoints = "The 28 checkpoints behind the correlations of the CLID paper."
     about: list[tuple[str, str, Mapping[str, Any], Sequence[PrintedNumber | PrintedCheckpoint]]] = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..optional import require_extra
 from ..version import __version__, find_repository
 from .contents import Contents, SiteEntry
+from .drawing import break_name
 
 if TYPE_CHECKING:
     import jinja2
@@ -80,13 +81,15 @@ class SiteRenderer:
         with require_extra("site", needed_for="A site"):
             import jinja2
 
-        return jinja2.Environment(
+        found = jinja2.Environment(
             loader=jinja2.PackageLoader("zoo.site"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        found.filters["break_name"] = break_name
+        return found
 
     @cached_property
     def style(self) -> str:

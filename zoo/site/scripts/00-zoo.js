@@ -23,6 +23,9 @@ Zoo.element = (name, attributes = {}, ...children) => {
   return made;
 };
 
+/* An id, broken behind underscores. */
+Zoo.name = id => id.split(/(?<=_)/).flatMap((part, place) => place ? [Zoo.element("wbr"), part] : part);
+
 /* --- files that the visitor takes along --- */
 Zoo.csv = rows => rows.map(row => row.map(cell => {
   const text = cell == null ? "" : String(cell);

@@ -166,7 +166,7 @@ Zoo.pages.index = () => {
   /* Rows as _cells() of first_page.py. */
   const row = one => {
     const cell = (text, missing) => Zoo.element("td", { class: text ? null : "missing" }, text || missing), known = one.expected != null, kind = printed.find(kind => one.reported[kind]), use = one.commercial && uses[one.commercial];
-    return Zoo.element("tr", {}, Zoo.element("th", { scope: "row" }, Zoo.element("input", { type: "checkbox", value: one.id, "aria-label": `Compare ${one.id}`, checked: chosen.includes(one.id) }), Zoo.element("a", { href: `encoders/${one.file}.html` }, one.id), one.mine && [" ", Zoo.element("span", { class: "mine" }, "yours")]),
+    return Zoo.element("tr", {}, Zoo.element("th", { scope: "row" }, Zoo.element("input", { type: "checkbox", value: one.id, "aria-label": `Compare ${one.id}`, checked: chosen.includes(one.id) }), Zoo.element("a", { href: `encoders/${one.file}.html` }, Zoo.name(one.id)), one.mine && [" ", Zoo.element("span", { class: "mine" }, "yours")]),
       cell([one.method, one.mode].filter(Boolean).join(", ").replaceAll("_", " "), one.missing.training), cell(one.network), cell(Zoo.count(one.n_parameters)), cell(`${one.dim}`),
       cell(known && Zoo.points(one.expected), "not expected"), cell(one.low != null && `${Zoo.points(one.low)}-${Zoo.points(one.high)}`, "none"), cell([one.basis, one.note].filter(Boolean).join(", "), "nothing known"),
       cell(kind && `${one.reported[kind]} ${kind}`, one.missing.reported), cell(one.licence && (use ? `${one.licence.replace("LicenseRef-", "")}: ${use}` : one.licence), one.missing.licence), cell(one.access, one.missing.access), cell(one.released, one.missing.released));

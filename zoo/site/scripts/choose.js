@@ -19,9 +19,10 @@ Zoo.pages.choose = () => {
   const { steps, start, kinds, devices } = BUDGET, { points } = Zoo, usual = "error-asc", element = Zoo.element;
   const all = BUDGET.rows.map((row, place) => ({ place, ...Object.fromEntries(BUDGET.fields.map((name, field) => [name, row[field]])) }));
   const heads = [...document.querySelectorAll("#ranking [data-name]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images per second", "number", "high"] };
-  const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, one.id), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
+  const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, Zoo.name(one.id)), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
   const speedOf = ({ speeds }) => speeds && (speeds[1] ? `~${rounded(speeds[0])}` : rounded(speeds[0])), spread = ({ speeds }) => speeds?.[1] && `${rounded(speeds[1])} to ${rounded(speeds[2])}, expected`;
   const restsOn = one => ["interpolated", "extrapolated"].includes(one.how) ? `${one.basis}, ${one.how}` : one.basis;
+  const caption = document.querySelector("#ranking caption span"), ranked = caption.textContent;
   let choices = {}, kept, beside, step, kind, device, plot;
 
   /* Filters and ranks, as ranking() of ranking.py; says who was left out, and which options ask for the same. */
@@ -48,18 +49,18 @@ Zoo.pages.choose = () => {
     if (!choices.gone) ask(BUDGET.reasons.gone, one => !one.gone);
     ask(BUDGET.reasons.untold, one => BUDGET.fillOf[one.basis] === "full" || steps[choices.step].place <= one.farthest); /* as Expected.is_untold */
     kept.sort((a, b) => a.odds - b.odds || (a.id < b.id ? -1 : 1));
-    const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ")} images` : "for special images");
+    const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ").replace(/s$/, "")} images` : "for special images");
     beside = kept.map(one => ({ ...one, why: whyNot(one) })).filter(one => one.why);
     if (beside.length < kept.length) kept = kept.filter(one => !whyNot(one)); else beside = [];
     kept.forEach((one, place) => Object.assign(one, { rank: place + 1, tie: !place || one.basis !== "kin" && !Zoo.isWorse(one, kept[0]) }));
     return { left, options };
   }
   const row = one => {
-    const cell = (text, name = "n", title) => element("td", { class: name, title }, text ?? "?");
+    const cell = (text, name = "n") => element("td", { class: name }, text ?? "?"), count = (text, label, title) => element("td", { class: "n", title, "data-label": label }, text ?? "?");
     return element("tr", { class: one.tie && "tie" }, cell(one.rank + (one.tie ? "=" : "")),
       element("th", { scope: "row" }, link(one), one.mine ? [" ", element("span", { class: "mine" }, "yours")] : []),
-      cell(points(one.error)), cell(`${points(one.low)}-${points(one.high)}`), cell(restsOn(one), ""), device && cell(speedOf(one), "n", spread(one)),
-      cell(Zoo.count(one.parameters)), cell(one.dim), cell(one.licence, !one.licensed && "missing"));
+      cell(points(one.error)), cell(`${points(one.low)}-${points(one.high)}`), cell(restsOn(one), ""), device && count(speedOf(one), "images/s", spread(one)),
+      count(Zoo.count(one.parameters), "parameters"), count(one.dim, "dimensions"), cell(one.licence, !one.licensed && "missing"));
   };
   /* Sorts and shows the table; returns all encoders in its order. */
   function list() {
@@ -99,7 +100,7 @@ Zoo.pages.choose = () => {
       const some = beside.filter(one => one.why === why);
       return `Without a rank, ${why}: ${some.slice(0, BUDGET.beside).map(one => `${one.id} (${points(one.error)} %)`).join(", ")}${some.length > BUDGET.beside ? ` and ${some.length - BUDGET.beside} more` : ""}.`;
     });
-    if (device) lines.push(`Images per second on ${device.name} (${device.how}) as timm's author measured them, without decoding of images; ~ expected of the network's cost.`);
+    caption.textContent = ranked + (device ? ` Images per second on ${device.name} (${device.how}) as timm's author measured them, without decoding of images; ~ expected of the network's cost.` : "");
     at("words").replaceChildren(...lines.map(line => element("p", {}, line)));
     drawFront();
     list();
