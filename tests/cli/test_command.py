@@ -268,7 +268,7 @@ def test_a_table_breaks_no_name_and_says_which_columns_a_terminal_has_no_room_fo
     lines = on_terminal(80, "recommend", "--device", "cuda", NO_COLOR="1").splitlines()
     assert {*names("recommend")} <= {word for line in lines for word in line.split()}
     assert any(line.startswith("this terminal is too narrow for: ") for line in lines)
-    rows = on_terminal(80, "results", "dino_vitS16", "simclr_resnet50_d8192_e100_m2_headTLinSLin", NO_COLOR="1")
+    rows = on_terminal(80, "results", "dino_vitS16", "simclr_resnet50_dNone_e100_m2_headTLinSLin", NO_COLOR="1")
     assert "this terminal is too narrow for: approx, usability" in rows and "\n  30-shot" not in rows  # not blocks
     text = on_terminal(60, "compare", "dino_vitS16", "dinov2_vitS14", "aimv2_vit3B14_448", NO_COLOR="1")
     assert "aimv2_vit3B14_448" in text and "LicenseRef" not in text and "apple-amlr" in text

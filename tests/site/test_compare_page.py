@@ -58,7 +58,10 @@ def test_the_first_line_has_the_errors_that_people_choose_by_with_intervals_and_
     of = dict(zip(contents().entries, line.cells, strict=True))
     assert of["dino_vitS16"].text == "24.6 (24.1 to 25.1), measured by the study"
     low, high = expected["dinov2_vitS14"].low or 0.0, expected["dinov2_vitS14"].high or 0.0
-    assert f"({format_points(low)} to {format_points(high)}), expected from a reported linear probe" in of["dinov2_vitS14"].text
+    assert (
+        f"({format_points(low)} to {format_points(high)}), expected from a reported linear probe"
+        in of["dinov2_vitS14"].text
+    )
     assert of["pocket_simclr_rn_shapes"].is_missing and not of["sup_rn50"].contends  # it saw ImageNet's labels
 
 
