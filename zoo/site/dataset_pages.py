@@ -37,7 +37,7 @@ from ..results.wording import (
 )
 from ..weights.locations import strip_url_keys
 from .contents import OTHER, Contents, SiteEntry, rank_training_modes
-from .drawing import Axis, Fill, PlotPoint, break_name, build_element, draw_scatter
+from .drawing import Axis, Fill, PlotPoint, build_element, draw_scatter, split_name
 from .encoder_facts import Text
 from .encoder_results import ResultTable, make_table
 from .first_page import format_words
@@ -301,7 +301,7 @@ class _Pages:
         entry = self.entries[encoder]
         mine = [" ", build_element("span", {"class": "mine"}, "yours")] if entry.is_mine else []
         return build_element(
-            "span", {}, build_element("a", {"href": f"../encoders/{entry.file}.html"}, break_name(encoder)), *mine
+            "span", {}, build_element("a", {"href": f"../encoders/{entry.file}.html"}, split_name(encoder)), *mine
         )
 
     def _facts(self, encoder: str) -> tuple[str, str]:

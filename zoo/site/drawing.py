@@ -36,10 +36,10 @@ def build_element(name: str, attributes: Mapping[str, object] | None = None, *ch
     return Markup(f"<{name}{opening}>{inside}</{name}>" if children else f"<{name}{opening}/>")
 
 
-def break_name(name: str) -> Markup:
+def split_name(name: str) -> Markup:
     """An id that a narrow column breaks behind its underscores alone, if it can.
 
-    >>> str(break_name("a_<b"))
+    >>> str(split_name("a_<b"))
     'a_<wbr>&lt;b'
     """
     with require_extra("site", needed_for="A page"):

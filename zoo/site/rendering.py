@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..optional import require_extra
 from ..version import __version__, find_repository
 from .contents import Contents, SiteEntry
-from .drawing import break_name
+from .drawing import split_name
 
 if TYPE_CHECKING:
     import jinja2
@@ -88,7 +88,7 @@ class SiteRenderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        found.filters["break_name"] = break_name
+        found.filters["split_name"] = split_name
         return found
 
     @cached_property
