@@ -6,7 +6,8 @@ Folders of so many small JPEG files, rendered, in ten classes. For each `zoo fea
 decoding, forward passes, shards, index), and is asked again ("again": a look at all files, and the index). Both are
 processes of their own: processor seconds of user and kernel, and the most resident memory. The last column is what a
 thousand images more take, from one size to the next: equal numbers are linear growth. With ``--maps`` they are maps of
-patches, stored as float16, and a third process ("read") goes through all of them, 64 images at a time.
+patches, stored as float16; a third process ("read") goes through all of them, 64 images at a time, and a fourth
+("probe") trains a quick attentive probe on those of the training images.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ READ = """import sys; from pathlib import Path; from zoo.features import iterate
 for folder in Path(sys.argv[1]).glob("*/features/*"):
     for maps, _ in iterate_maps(load_features(folder)):
         maps.sum()"""
+PROBE = """import sys; from pathlib import Path; from zoo.evaluation import AttentiveProbe
+from zoo.features import load_features; from zoo.features.maps import parse_map_grid
+found = max(map(load_features, Path(sys.argv[1]).glob("*/features/*")), key=len)
+channels = parse_map_grid(found.origin.representation).channels
+AttentiveProbe(quick=True, channels=channels).fit(found.x, found.y)"""
 START = "import sys; sys.argv[0] = 'zoo'; from zoo.cli import main; main()"
 
 
@@ -70,10 +76,9 @@ def main() -> None:
             render(Path(private) / "images", n, options.side)
             to = str(Path(private) / "to")
             command = ["features", options.encoder, str(Path(private) / "images"), "--to", to, *of_maps]
-            for when in ("first", "again", *["read"] * options.maps):
-                is_read = when == "read"
-                arguments = [to] if is_read else command
-                seconds, megabytes = spent(arguments, Path(private), code=READ if is_read else START)
+            for when in ("first", "again", *["read", "probe"] * options.maps):
+                code = {"read": READ, "probe": PROBE}.get(when, START)
+                seconds, megabytes = spent(command if code is START else [to], Path(private), code=code)
                 more = ""
                 if when in before:
                     m, s, mb = before[when]

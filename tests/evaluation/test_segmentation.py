@@ -101,6 +101,28 @@ def test_pixels_that_are_ignored_change_nothing() -> None:
     assert np.array_equal(one.coef_, two.coef_)
 
 
+@pytest.mark.parametrize("kind", ["masks", "depth"])
+def test_the_scale_of_a_channel_and_a_dead_one_do_not_matter(kind: str) -> None:
+    x, masks, depth = planted(40, seed=0)
+    scaled = x.reshape(-1, GRID.channels) * np.float32([1, 1, 1, 1000, 0.001, 1])
+    scaled[:, 5] = 7
+    plain = x.reshape(-1, GRID.channels).copy()
+    plain[:, 5] = 0
+    one, two = (
+        (
+            SegmentationProbe(GRID, n_classes=3).fit(some, masks)
+            if kind == "masks"
+            else DepthProbe(GRID).fit(some, depth)
+        )
+        for some in (plain.reshape(40, -1), scaled.reshape(40, -1))
+    )
+    assert one.report_["penalty"] == two.report_["penalty"]
+    found, other = (
+        np.stack([*probe.iterate_logits(some.reshape(40, -1))]) for probe, some in ((one, plain), (two, scaled))
+    )
+    np.testing.assert_allclose(found, other, atol=1e-2 * np.abs(found).max())
+
+
 def test_two_layers_are_read_side_by_side_and_the_coarser_one_is_upsampled() -> None:
     x, masks, _ = planted(40, seed=0)
     coarse = MapGrid(rows=2, columns=2, channels=3, has_class_token=True)
