@@ -222,6 +222,9 @@ def print_walk(n: int, checkouts: list[Path]) -> None:
             totals = [total + one for total, one in zip(totals, spent, strict=True)]
             print(f"{verbs[0][0]:26}" + "".join(f"{one:16.2f}" for one in spent), flush=True)
         print(f"{'all':26}" + "".join(f"{one:16.2f}" for one in totals))
+        before = _on_processors()
+        subprocess.run([sys.executable, "-c", "import torch"], check=True)
+        print(f"import torch alone: {(_on_processors() - before) / 1e3:.2f}")
 
 
 def main() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from tests.card_text import VALID
 from tests.cli_runner import run
+from tests.each import for_each
 from zoo import files
 from zoo.cards.catalogue import load_catalogue
 from zoo.cards.search import EncoderFinder
-from zoo.files import cache_lookups, list_content_files, replace_file
+from zoo.files import cache_lookups, list_content_files, map_in_threads, replace_file
 
 
 @pytest.fixture
@@ -90,3 +91,8 @@ def test_whether_there_is_an_encoder_needs_no_search_for_others_like_it(monkeypa
     monkeypatch.setattr(EncoderFinder, "nearest", None)
     assert "DINO_vits16" in cards and "dino_vitS16@cls:10+11" in cards
     assert "dino_vitS17" not in cards and "dino_vitS16@nothing" not in cards and "" not in cards and 5 not in cards
+
+
+@for_each([0, 1, 7, 300, 5000])
+def test_files_read_in_threads_come_in_their_order(n: int) -> None:
+    assert map_in_threads(lambda number: number * number, range(n)) == [number * number for number in range(n)]

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
@@ -34,6 +34,7 @@ NO_HOME = Path(os.devnull, "ssl-zoo")
 _shipped_only: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _seen: ContextVar[dict[tuple[object, ...], object] | None] = ContextVar("seen", default=None)
 _Found = TypeVar("_Found")
+_Item = TypeVar("_Item")
 
 
 def get_content_folder(name: str) -> Path:
@@ -189,6 +190,20 @@ def require_regular(path: str | os.PathLike[str]) -> None:
     """OSError of what would be waited on forever, as a pipe, or has no end, as a device; nothing is opened."""
     if what := describe_irregular_file(path):
         raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
+
+
+def map_in_threads(function: Callable[[_Item], _Found], items: Sequence[_Item], *, n_threads: int = 8) -> list[_Found]:
+    """What a function that reads a file returns on each item, in their order; several are read at once, for files may
+    be far away.
+
+    A thread is given a block of items: handing over takes as long as opening a file that is near.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # most commands read no image
+
+    step = max(1, min(32, len(items) // (4 * n_threads)))
+    blocks = [items[first : first + step] for first in range(0, len(items), step)]
+    with ThreadPoolExecutor(n_threads) as threads:
+        return [one for found in threads.map(lambda block: [*map(function, block)], blocks) for one in found]
 
 
 def escape_csv_cell(value: object) -> object:

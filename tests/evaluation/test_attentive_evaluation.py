@@ -49,6 +49,7 @@ def test_what_pooling_hides_is_the_difference_on_the_same_images(evaluation: Eva
     assert f"{found.gain.value:+.1f} points" in found.text
 
 
+@pytest.mark.parametrize("evaluation", [False], ids=["patches"], indirect=True)
 def test_components_of_the_average_stand_next_to_those_of_the_patches(evaluation: Evaluation) -> None:
     found = evaluate(evaluation.train, evaluation.test, replace(REQUEST, decompose=True, n_subsets=1))
     assert found.risk is not None and found.pooled_risk is not None

@@ -18,13 +18,12 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError, QueryError
-from ..files import describe_irregular_file, require_regular
+from ..files import describe_irregular_file, map_in_threads, require_regular
 from ..optional import require_extra
 from .bands import COLOURS, BandImage, detect_pillow_narrowing, open_image, require_libraries
 from .rgb import (
@@ -116,7 +115,6 @@ _LOSSY, _TAIL = ("JPEG", "MPO", "HEIF", "AVIF"), 1024
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED, _N_VALUES = 32, 1 << 14  # images whose values are read; values of each that are counted
 _NO_DATA = (-9999, -99999, -32768, float(np.finfo(np.float32).min))  # what stands for missing values in maps
-_N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
 
@@ -475,8 +473,7 @@ def inspect_image_files(
     for i in pick_evenly(dicoms):  # for what all of them lack, such as a library
         with suppress(CorruptImage):  # raised again when it is asked for
             read_image(paths[i], names[i], show)
-    with ThreadPoolExecutor(_N_THREADS) as threads:
-        heads = list(threads.map(read_dicom_head, [paths[i] for i in dicoms]))
+    heads = map_in_threads(read_dicom_head, [paths[i] for i in dicoms])
     stored = {
         names[i]: StoredFormat(**{"values": DICOM, **facts}) for i, (facts, _, _) in zip(dicoms, heads, strict=True)
     }
@@ -587,14 +584,7 @@ def prepare_arrays(
 def _heads(n: int, open_one: Opener) -> tuple[Iterable[tuple[int, StoredFormat]], np.ndarray]:
     """Numbers and heads of the images that are not just 8-bit pixels, and the shapes of all, (n, 2)."""
 
-    def look(i: int) -> tuple[StoredFormat | None, Shape]:
-        return read_head(lambda: open_one(i))
-
-    if n <= _N_HEADS_A_TASK:
-        heads = list(map(look, range(n)))
-    else:
-        with ThreadPoolExecutor(_N_THREADS) as threads:
-            heads = list(threads.map(look, range(n)))
+    heads = map_in_threads(lambda i: read_head(lambda: open_one(i)), range(n))
     shapes = np.array([shape for _, shape in heads], np.uint64).reshape(-1, 2)
     return [(i, stored) for i, (stored, _) in enumerate(heads) if stored is not None], shapes
 

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Any, TypeVar, overload
 
 from ..errors import DataError, format_count
-from ..files import get_cache_folder, replace_file, require_regular
+from ..files import get_cache_folder, map_in_threads, replace_file, require_regular
 from ..optional import require_extra
 from .image_files import RULES, DecodingInfo, StoredFormat
 
@@ -226,8 +226,7 @@ def hash_image_files(files: Sequence[str]) -> Contents:
     """
 
     def read() -> Contents:
-        with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
-            return _numbers(pool.map(_of_file, files))
+        return _numbers(map_in_threads(_of_file, files, n_threads=min(16, 2 * (os.cpu_count() or 1))))
 
     return load_file_contents(files, read)
 

@@ -10,13 +10,13 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError, QueryError, format_count, format_list
-from ..files import require_regular
+from ..files import map_in_threads, require_regular
 from ..optional import require_extra
 from .annotations import read_annotations
 from .coco_masks import CocoMasks, PanopticMasks, is_coco_file, read_coco_masks
@@ -77,7 +77,6 @@ _IMAGE_ENDING = re.compile(r"(.+?)[\W_]+(?:leftImg8bit|image|img|rgb|sat)")
 _BEGINNING = re.compile(r"(?:image|img|mask|label|seg|gt)[\W_]+(.+)")
 _ARRAY = ".npy"
 _CITYSCAPES = ("_labelIds", "_labelTrainIds")
-_N_THREADS = 8
 
 Grid = tuple[int, int, int]  # width and height as stored, and the orientation of EXIF
 
@@ -214,8 +213,7 @@ def build_mask_data(
     """
     name, surveys, grids = parts[0].images.name, [], []
     for part in parts:
-        with ThreadPoolExecutor(_N_THREADS) as threads:
-            found = list(threads.map(lambda number, part=part: _survey(part, number), range(len(part.images))))
+        found = map_in_threads(partial(_survey, part), range(len(part.images)))
         surveys.append([survey for survey, _ in found])
         grids.append(tuple(grid for _, grid in found))
     if isinstance(named, tuple):
