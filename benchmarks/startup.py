@@ -5,26 +5,34 @@
 
 With ``--walk N`` it goes the way of docs/choosing.md on N images of one folder instead, every verb a process of its
 own, and prints what each spent on processors: what one verb has computed, the next should find. ``--against`` goes it
-with another checkout too, verb by verb in turns, each with a home and a cache of its own.
+with another checkout too, verb by verb in turns, each with a home and a cache of its own. What ``import torch`` takes
+is printed behind them.
 
-Processor seconds on 2026-11-29 of 60 images on two cores that others used too, at cfb8b79c and after, bytecode kept
-(choose and layers not measured):
+Processor seconds at cfb8b79c and after, bytecode kept: on 2026-11-29 of 60 images, on two cores that others used too, and
+on 2026-11-30 of 5,000 at a load of 9, on which ``import torch`` alone took 3.84; the last but one number is of a run by
+itself, for sources had changed under the first:
 
-========================  ======  =====
-verb                      before  after
-========================  ======  =====
-evaluate --save --page     14.60   9.92
-evaluate                   10.03   3.39
-evaluate again              9.20    .52
-predict, one image          7.89   3.04
-look, one image             6.49   4.16
-metric rankme,logme         8.36   4.86
-the same again              6.96    .48
-========================  ======  =====
+========================  =======  =======  =========  =========
+verb                      60 then  60 now   5000 then  5000 now
+========================  =======  =======  =========  =========
+recommend                                        3.33       3.37
+choose                                          70.67      39.21
+choose again                                    16.37       3.09
+evaluate --save --page      14.60     9.92      45.16      21.88
+evaluate                    10.03     3.39      17.25       7.49
+evaluate again               9.20      .52      15.77       2.80
+predict, one image           7.89     3.04      13.32       5.96
+look, one image              6.49     4.16      11.25       6.12
+layers                                         105.39      38.20
+metric rankme,logme          8.36     4.86      16.45      10.25
+the same again               6.96      .48      17.95       1.97
+all                                            332.91     140.33
+========================  =======  =======  =========  =========
 
 A later ``zoo list`` took .70 processor seconds while it estimated the errors to expect, and .32 since it reads them
 (medians of three alternated runs of both builds, at a load of 20 on two cores, on which ``python -c pass`` took
-.02 to .03; on a quiet machine .47 before).
+.02 to .03; on a quiet machine .47 before). At a load of 3 it takes .28: .02 for Python, .03 for click, .07 for 36 data
+classes, which Python writes anew in every process; ``zoo --version`` takes .16.
 
 Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
 warm the caches and are not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
