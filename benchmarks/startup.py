@@ -8,9 +8,9 @@ own, and prints what each spent on processors: what one verb has computed, the n
 with another checkout too, verb by verb in turns, each with a home and a cache of its own. What ``import torch`` takes
 is printed behind them.
 
-Processor seconds at cfb8b79c and after, bytecode kept: on 2026-11-29 of 60 images, on two cores that others used too, and
-on 2026-11-30 of 5,000 at a load of 9, on which ``import torch`` alone took 3.84; the last but one number is of a run by
-itself, for sources had changed under the first:
+Processor seconds at cfb8b79c and after, bytecode kept: on 2026-11-29 of 60 images, on two cores that others used,
+and on 2026-11-30 of 5,000 at a load of 9, on which ``import torch`` alone took 3.84; the last but one number is of a
+run by itself, for sources had changed under the first:
 
 ========================  =======  =======  =========  =========
 verb                      60 then  60 now   5000 then  5000 now
