@@ -528,8 +528,7 @@ def _fetched(choice: WeightsSource, place: str, *, number: int, there: FetchedFi
         if entry is not None and expected not in (None, entry.sha256):
             raise WeightsRefused(
                 f"The card says sha256 {expected} of {format_location(place)}, and {entry.lock} locked it at "
-                f"{entry.sha256}; "
-                "find out which is right, and remove the line from the lock file if it is the card."
+                f"{entry.sha256}; find out which is right, and remove the line from the lock file if it is the card."
             )
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes

@@ -231,9 +231,8 @@ def require_registered(names: Sequence[str]) -> list[EncoderCard]:
     for card in wanted.values():
         if _card_folder(card) is None:
             raise QueryError(
-                f"{card.id!r} was not registered; expected an encoder of {get_registered_folder()}, so remove its "
-                "card by "
-                "hand if it is your own."
+                f"{card.id!r} was not registered; expected an encoder of {get_registered_folder()}, so remove its card "
+                "by hand if it is your own."
             )
     for other in cards.values():
         needed = other.weights.same_file_as
@@ -370,8 +369,7 @@ def _exclusive_lock() -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"{error.filename or get_registered_folder()} cannot be written ({error.strerror}); make "
-            f"{get_user_folder()} "
-            "writable or set ZOO_HOME."
+            f"{get_user_folder()} writable or set ZOO_HOME."
         ) from error
 
 
@@ -467,7 +465,6 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
     except OSError as error:
         raise StoreError(
             f"The card of {card.id!r} cannot be written to {target} ({error.strerror}); make {get_user_folder()} "
-            "writable "
-            "or set ZOO_HOME."
+            "writable or set ZOO_HOME."
         ) from error
     return load_catalogue()[card.id]

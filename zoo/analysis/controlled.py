@@ -202,9 +202,8 @@ def _used_rows(
         also = f" and {', '.join(together[1:])}" if len(together) > 1 else ""
         raise QueryError(
             f"{treatment} varies in no group of the {format_count(int(usable.sum()), 'encoder')} with it and "
-            f"{outcome}: no "
-            f"two are equal in every core choice but {treatment}{also}; expected such a pair, so add encoders or let "
-            "more columns vary."
+            f"{outcome}: no two are equal in every core choice but {treatment}{also}; expected such a pair, so add "
+            "encoders or let more columns vary."
         )
     counts = {
         f"{outcome} missing": int((~measured).sum()),

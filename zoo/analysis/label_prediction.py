@@ -370,8 +370,7 @@ def _checked(report: RiskReport, n: int) -> int:
     if not report.n_classes <= n <= report.n_train:
         raise QueryError(
             f"Got {n:,} labels of {report.dataset}, expected {report.n_classes:,} (one per class) to "
-            f"{report.n_train:,} "
-            "(its training set)."
+            f"{report.n_train:,} (its training set)."
         )
     return int(n)
 
@@ -386,8 +385,7 @@ def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
         caveats.append(
             f"{format_count(n, 'label is', 'labels are')} a {report.n_train / n:,.0f}th of the training set, the law "
-            "was "
-            f"fitted down to a {known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
+            f"was fitted down to a {known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:
         caveats.append(report.warning)

@@ -51,8 +51,7 @@ def check_id(where: str, encoder: str) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", encoder) or encoder in _RESERVED:
         raise CardError(
             f"{where}: found the id {quote_value(encoder)}, expected letters, digits and '_' after a letter, and none "
-            "of "
-            f"{', '.join(sorted(_RESERVED))}."
+            f"of {', '.join(sorted(_RESERVED))}."
         )
 
 

@@ -220,8 +220,7 @@ def derive_card(card: EncoderCard, *, features: str | None, layers: int | Iterab
     if MARK in card.id:
         raise QueryError(
             f"{card.id!r} says already which features are taken; ask for others of {get_base_id(card.id)!r}, or leave "
-            "out "
-            "features and layers."
+            "out features and layers."
         )
     if features is None:
         raise QueryError(f"Found layers of {card.id!r} and no features; say which, such as features='cls'.")

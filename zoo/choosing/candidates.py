@@ -353,16 +353,14 @@ class ImageContender:
         if self._weights_hash not in ("", found.origin.weights_hash):
             raise DataError(
                 f"The features of {self.name} in {found.where} are of other weights than those of other images of "
-                f"{found.origin.dataset!r}; remove {get_runs_folder(self.root, self.name).parent} to compute "
-                "them "
+                f"{found.origin.dataset!r}; remove {get_runs_folder(self.root, self.name).parent} to compute them "
                 "again."
             )
         if len(found.skipped):
             raise DataError(
                 f"{format_count(len(found.skipped), 'image')} of {found.origin.dataset!r} were left out of the "
-                "features of "
-                f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
-                "over encoders."
+                f"features of {self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are "
+                "compared over encoders."
             )
         self._weights_hash = found.origin.weights_hash
         self.dim = found.dim

@@ -511,8 +511,7 @@ def _prepared(
         listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
         notes.append(
             f"Within the time {format_count(len(listed.chosen), 'encoder')} can be tried only if each makes features "
-            "of "
-            f"about {slowest:.3g} images per second or more, so that slower ones are not on the list."
+            f"of about {slowest:.3g} images per second or more, so that slower ones are not on the list."
         )
     usual_root = get_evaluations_folder() / ("maps" if facts.has_masks else "")
     ground = RaceContext(
@@ -594,8 +593,7 @@ def _facts(data: ImageData | DenseData, spelled: str) -> DataFacts:
     if not train.target and (names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]):
         notes.append(
             f"{format_count(len(names), 'class', 'classes')} ({join_names(names, 3)}) with one training image alone, "
-            "so that "
-            "none is left to choose a probe's settings on"
+            "so that none is left to choose a probe's settings on"
         )
     groups = None
     if train.groups is not None and test.groups is not None:

@@ -90,8 +90,7 @@ class Task:
         if len(unknown):
             raise DataError(
                 f"{format_count(int((self.y_test == unknown[0]).sum()), 'test image has', 'test images have')} the "
-                "label "
-                f"{self._name(unknown[0])}, which no training image has; expected every class among them."
+                f"label {self._name(unknown[0])}, which no training image has; expected every class among them."
             )
 
     @property

@@ -541,9 +541,8 @@ class _Racing:
         _, behind, _ = compare_with_leader(look, self.ranked(), level=self.level, seed=self.plan.seed)
         if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in behind.values()):
             self.notes.append(
-                f"It ended at {format_count(look.n_test, 'test image')}, for no other that was left can be better "
-                "than the "
-                f"leader by {self.plan.tolerance:g} points."
+                f"It ended at {format_count(look.n_test, 'test image')}, for no other that was left can be better than "
+                f"the leader by {self.plan.tolerance:g} points."
             )
         return decided
 

@@ -351,8 +351,7 @@ _READING = (
     "CCI: calibrated cumulative improvement over scratch, from its cR with the fewest labels to that with the most; "
     "0 is worth nothing, 1 as much as all labels",
     "risk: lower is better; cR: calibrated risk, 1 is the constant baseline and 0 maximal supervision; scratch: its "
-    "cR; "
-    "gain: share of it that the encoder takes away; it needs: labels with which scratch reaches the encoder's risk",
+    "cR; gain: share of it that the encoder takes away; it needs: labels with which scratch reaches the encoder's risk",
     "interval: 95 %, over the choice of test images and seeds; images only: over test images alone, for one seed says "
     "nothing of how much seeds vary",
 )

@@ -356,7 +356,6 @@ def fetch_converted_weights(card: EncoderCard) -> Any:
     if found is None:
         raise StoreError(
             f"The weights of {card.id!r} load, but are not kept: {get_weights_folder()} cannot be written; set "
-            "ZOO_CACHE "
-            "to a folder that can be written."
+            "ZOO_CACHE to a folder that can be written."
         )
     return found

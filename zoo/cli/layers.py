@@ -287,8 +287,7 @@ def _details(report: LayersReport) -> list[str]:
     if choice.chosen != report.default:
         said.append(
             f"the {format_count(report.n_train, 'training image')} that chose among {n} show {_points(choice.naive)}, "
-            "which "
-            "is optimistic (selection)"
+            "which is optimistic (selection)"
         )
         if report.probe_nested is not None:
             said.append(

@@ -542,9 +542,8 @@ def _without_range(which: str, kind: str, spread: ValueStatistics) -> DataError:
     also = "" if spread.no_data is None else f", and {format_decimal(spread.no_data)} where values seem to be missing"
     return DataError(
         f"{which} hold {kind}, from {format_decimal(spread.low)} to {format_decimal(spread.high)} in the "
-        f"{spread.n_images:,} "
-        f"that were looked at{also}; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
-        f"{REMEDY.format(low=format_decimal(low), high=format_decimal(high))}{normalised}."
+        f"{spread.n_images:,} that were looked at{also}; expected unsigned integers of 8 or 16 bits, or floating point "
+        f"from 0 to 1: {REMEDY.format(low=format_decimal(low), high=format_decimal(high))}{normalised}."
     )
 
 

@@ -194,8 +194,7 @@ def build_image_data(
         what, n = "tag" if train.tags else "class", sum(n_val[name] for name in new)
         raise DataError(
             f"{format_count(n, 'test image')} of {val.name!r} {'has' if n == 1 else 'have'} a {what} that no training "
-            "image "
-            f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
+            f"image has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
         )
     if train.classes != val.classes and not train.tags and not train.target:
         place = {name: i for i, name in enumerate(train.classes)}

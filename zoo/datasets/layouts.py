@@ -495,8 +495,7 @@ def _part(
             if len(folders) <= level:
                 raise DataError(
                     f"{path!r} in {tree.path} lies below {format_count(len(folders), 'folder')}; expected {level + 1} "
-                    "at "
-                    "least."
+                    "at least."
                 )
             by_class.setdefault(folders[level], []).append(prefix + path)
     also = f" ({describe_left_out_files(left_out)})" if left_out else ""

@@ -118,8 +118,7 @@ def _opened(constructor: Any, root: Path, argument: str, values: tuple[Any, ...]
         except (OSError, RuntimeError) as error:
             raise DataError(
                 f"The torchvision data set {kind} is not whole below {root} ({format_reason(error)}); put its files "
-                "there "
-                "first, for the zoo downloads no images."
+                "there first, for the zoo downloads no images."
             ) from error
     raise DataError(
         f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}; give a folder with train/ and "

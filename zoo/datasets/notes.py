@@ -77,10 +77,8 @@ def _on_values(kind: str, n: int, spreads: Sequence[ValueStatistics], scale: Sca
         proposed = first, last
     return (
         f"{note}; {looked} that were looked at hold {format_range(format_decimal(low), format_decimal(high))}, of "
-        "which nearly all "
-        f"become {n_levels} of 256 shades: --scale {format_decimal(proposed[0])},{format_decimal(proposed[1])} would "
-        "use all "
-        "of them"
+        f"which nearly all become {n_levels} of 256 shades: --scale "
+        f"{format_decimal(proposed[0])},{format_decimal(proposed[1])} would use all of them"
     )
 
 

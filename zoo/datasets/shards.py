@@ -605,8 +605,7 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: ImageShard)
     if images:
         raise DataError(
             f"The key {key!r} in {shard.shown} has {format_count(len(images), 'image')} ({list_names(images)}); say "
-            "which "
-            f"with --image-column {images[0]}, or image_column={images[0]!r} in Python."
+            f"which with --image-column {images[0]}, or image_column={images[0]!r} in Python."
         )
     remedy = next(filter(None, map(find_remedy, members)), "add it, or remove the other members of the key")
     dotted = any(ending.rpartition(".")[2] in _IMAGES for ending in members)

@@ -217,8 +217,7 @@ def read_table(file: Path) -> LabelTable:
         line, n = uneven[0]
         raise DataError(
             f"{file} has {format_count(len(uneven), 'row')} without the {len(header)} cells of its first line, the "
-            "first "
-            f"is line {line} with {n}; put cells that hold the delimiter into double quotes."
+            f"first is line {line} with {n}; put cells that hold the delimiter into double quotes."
         )
     if not lines:
         raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image per row.")

@@ -213,9 +213,8 @@ def build_derived_pooling(card: EncoderCard, backbone: Any) -> Pooling:
     expected = n_tokens * backbone.num_features + n_projected
     if dim != expected:
         raise BuildError(
-            f"Encoder {card.id!r}: found {format_count(dim, 'dimension')}, expected {expected} for {layer!r} of "
-            "tokens of "
-            f"{backbone.num_features}; correct embed_dim in the options of the card."
+            f"Encoder {card.id!r}: found {format_count(dim, 'dimension')}, expected {expected} for {layer!r} of tokens "
+            f"of {backbone.num_features}; correct embed_dim in the options of the card."
         )
     if tokens.words in PROJECTED:
         return project_class_token if tokens.words == "proj" else join_class_and_projection

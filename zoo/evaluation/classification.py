@@ -379,8 +379,7 @@ def make_confusion_figure(found: ClassificationMetrics, *, n_most: int = 25) -> 
     error = found.metrics["error"].value
     caption = (
         f"Rows are classes, columns what {format_count(found.n_images, 'image is', 'images are')} predicted as, in "
-        "percent "
-        f"of the row; {error:.1f} percent of all are wrong."
+        f"percent of the row; {error:.1f} percent of all are wrong."
     )
     if len(shown) < len(found.classes):
         caption += f" Shown are the {len(shown)} of {len(found.classes)} classes with the most mistakes."

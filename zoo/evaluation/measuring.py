@@ -500,9 +500,8 @@ def check_pair(train: Features, test: Features, *, numbers: bool = False) -> Non
         )
     if len(np.unique(train.y)) < 2:
         raise DataError(
-            f"All {len(train.y):,} training images have the label {format_class_label(train, train.y[0])}; expected "
-            "at least "
-            "two classes."
+            f"All {len(train.y):,} training images have the label {format_class_label(train, train.y[0])}; expected at "
+            "least two classes."
         )
 
 
@@ -515,8 +514,7 @@ def check_features(features: Features) -> None:
     if unlabelled.size:
         raise DataError(
             f"{format_count(unlabelled.size, 'image')} {where} {'has' if unlabelled.size == 1 else 'have'} no label, "
-            "the "
-            f"first is the image {format_image_name(features, unlabelled[0])}; expected a label for each."
+            f"the first is the image {format_image_name(features, unlabelled[0])}; expected a label for each."
         )
     bad = find_non_finite_row(features.x)
     if bad is not None:
@@ -528,9 +526,8 @@ def check_features(features: Features) -> None:
         row, column = extreme
         raise DataError(
             f"The image {format_image_name(features, row)} {where}, row {row}, has {features.x[row][column]:.3g} in "
-            "column "
-            f"{column} under {features.origin.encoder!r}, so far from others that they would have no digits left; "
-            "check the image and the weights, then compute the features again."
+            f"column {column} under {features.origin.encoder!r}, so far from others that they would have no digits "
+            "left; check the image and the weights, then compute the features again."
         )
 
 

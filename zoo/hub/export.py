@@ -138,8 +138,7 @@ def _require_own_weights(card: EncoderCard, record: WeightsRecord) -> None:
     ):  # as a record keeps an address that holds a key
         raise QueryError(
             f"Found weights of {card.id!r} from {format_location(place)}, expected one of the places of its card, for "
-            "licence "
-            "and results are of those; register other weights with 'zoo register' and export that encoder."
+            "licence and results are of those; register other weights with 'zoo register' and export that encoder."
         )
 
 

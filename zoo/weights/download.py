@@ -221,8 +221,7 @@ def _fetched(
             if not part.exists():
                 raise DownloadTaken(
                     f"Another process was downloading {format_location(resolved.place)}, and its file is not in "
-                    f"{folder} any "
-                    "more; try again."
+                    f"{folder} any more; try again."
                 )
         try:
             digest, size = _downloaded(resolved, part, expected, progress, policy)
@@ -416,15 +415,13 @@ def _check_length(url: str, folder: Path, promised: int | None, expected: Expect
     if promised is not None and expected.size_bytes is not None and promised != expected.size_bytes:
         raise WeightsRefused(
             f"{format_location(url)} has {promised} bytes, expected {expected.size_bytes}; look for the right file at "
-            "another "
-            "place, or, if its publisher says that this is the right one, correct the expected hash and size."
+            "another place, or, if its publisher says that this is the right one, correct the expected hash and size."
         )
     needed, free = promised or expected.size_bytes or 0, shutil.disk_usage(folder).free
     if needed > free:
         raise StoreError(
             f"The file at {format_location(expected.place)} has {needed} bytes, and only {free} are free in {folder}; "
-            "make room, "
-            "or set ZOO_CACHE to a folder on a larger disk."
+            "make room, or set ZOO_CACHE to a folder on a larger disk."
         )
 
 
@@ -440,8 +437,7 @@ def _answer(
         if urlsplit(target).scheme not in ("https", urlsplit(answer.url).scheme):
             raise WeightsRefused(
                 f"{format_location(url)} redirects to {format_location(target)}, which is less safe; look for another "
-                "place that has "
-                f"the file at {format_location(expected.place)}."
+                f"place that has the file at {format_location(expected.place)}."
             )
         _check_address(target, expected)
         answer.close()  # its body may have no end
@@ -461,8 +457,7 @@ def _answer(
     except requests.exceptions.SSLError as error:
         raise WeightsUnavailable(
             f"The server of {_named(_asked(error, url), expected)} could not prove who it is "
-            f"({format_root_cause(error)}); "
-            "check this machine's clock and certificates, or a proxy between."
+            f"({format_root_cause(error)}); check this machine's clock and certificates, or a proxy between."
         ) from error
     except requests.exceptions.TooManyRedirects as error:
         raise WeightsUnavailable(
@@ -534,6 +529,5 @@ def _check_kind(answer: requests.Response, url: str, expected: ExpectedFile, *, 
     if parse_content_length(answer) is None and not is_chunked and not expected.hash and expected.size_bytes is None:
         raise WeightsUnavailable(
             f"The server of {format_location(url)} does not say how long the file is, so that a broken connection "
-            "looks like its "
-            "end; state the file's size or sha256, or try another place."
+            "looks like its end; state the file's size or sha256, or try another place."
         )

@@ -84,9 +84,8 @@ def fetch_hub(resolved: ResolvedSource, *, expected: ExpectedFile) -> FetchedFil
             unreached=[f"{forbidden} forbids to fetch; unset it once"],
         )
     raise WeightsUnavailable(
-        f"{lacking}, and {format_location(constants.ENDPOINT)} could not be asked for it ({reason}); check the "
-        "network and try "
-        "again.",
+        f"{lacking}, and {format_location(constants.ENDPOINT)} could not be asked for it ({reason}); check the network "
+        "and try again.",
         unreached=[unreached] if unreached else (),
     )
 
@@ -167,8 +166,7 @@ def _in_a_sentence(resolved: ResolvedSource, name: str) -> Iterator[None]:
             ) from error
         raise WeightsUnavailable(
             f"{what} could not be downloaded ({format_hub_error(error)}); check the network and HF_TOKEN, and try "
-            "again "
-            "later."
+            "again later."
         ) from error
 
 

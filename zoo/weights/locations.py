@@ -169,9 +169,8 @@ class ExpectedFile:
         size = "" if self.size_bytes is None else f" ({self.size_bytes} bytes)"
         raise WeightsRefused(
             f"The file at {format_location(self.place)} has the sha256 {sha256} ({size_bytes} bytes), expected "
-            f"{wanted}{size}; "
-            "it is not used: look for the right file at another place, or, if its publisher says that this is the "
-            "right one, correct the expected hash and size."
+            f"{wanted}{size}; it is not used: look for the right file at another place, or, if its publisher says that "
+            "this is the right one, correct the expected hash and size."
         )
 
 

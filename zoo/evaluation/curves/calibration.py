@@ -101,9 +101,8 @@ def describe_missing_scale(*, blind: float, maximal: float, where: str = "") -> 
     """Message where maximal supervision is no better than the constant baseline."""
     return (
         f"Maximal supervision has a risk of {maximal:.6g} and the constant baseline one of {blind:.6g}{where}; "
-        "expected "
-        "maximal supervision to be lower, for calibrated risk runs from one to the other: train it on more labels or "
-        "for longer, or take a recorded risk."
+        "expected maximal supervision to be lower, for calibrated risk runs from one to the other: train it on more "
+        "labels or for longer, or take a recorded risk."
     )
 
 

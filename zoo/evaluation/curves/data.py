@@ -200,8 +200,7 @@ def compute_least_regime(part: TransferSet) -> int:
     if counts.sum() <= _LEAST_TO_TRAIN or counts.max() < 2:
         raise DataError(
             f"{get_image_set(part).name!r} has {counts.sum()} training images in {len(counts)} classes; expected at "
-            "least "
-            f"{_LEAST_TO_TRAIN} to train on and, of some class, one more to validate on."
+            f"least {_LEAST_TO_TRAIN} to train on and, of some class, one more to validate on."
         )
     smallest = counts.min()
     # of a class with m images, those that stand before the first of the smallest class: (2 k - 1) / m < 1 / smallest

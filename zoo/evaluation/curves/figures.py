@@ -247,8 +247,7 @@ def _caption(curves: Sequence[CalibratedCurve]) -> str:
     sentences = [
         "(a) Against the number of labels, (b) against training from scratch.",
         f"Risk is {format_metric_name(first.metric)}{format_unit(first.unit)}{tested}, calibrated so that the blind "
-        "guess "
-        f"({first.blind.value:.4g}) lies at 1 and maximal supervision ({first.maximal.value:.4g}) at 0; lower is "
+        f"guess ({first.blind.value:.4g}) lies at 1 and maximal supervision ({first.maximal.value:.4g}) at 0; lower is "
         "better.",
         f"Mean over {n_seeds} seed{'' if seeds == [1] else 's'}"
         + (f", bands and bars are 95 % intervals{only}." if has_intervals else ", without intervals."),

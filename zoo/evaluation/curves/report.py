@@ -288,8 +288,7 @@ def learning_curves(
             n, name = int((test_labels == unknown[0]).sum()), get_image_set(data.test).classes[int(unknown[0])]
             raise DataError(
                 f"{data.name!r} has {format_count(n, 'test image')} of the class {name!r}, which no training image "
-                "has; "
-                "expected every class in both."
+                "has; expected every class in both."
             )
     work = CurveWorkload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
     if request.regimes is not None:

@@ -435,8 +435,7 @@ def train_run(
             tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
             raise DataError(
                 f"Training on {format_count(len(train), 'image')} of {data.name!r} in {recipe.precision} gives losses "
-                "that "
-                f"are not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check "
+                f"that are not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check "
                 "weights and targets, or give it smaller learning rates."
             )
         fitting.load_best()

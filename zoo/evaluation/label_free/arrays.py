@@ -84,8 +84,7 @@ def make_collapsed_error(n: int, name: str, needed_for: str, row: Array) -> Data
     """The error of features that are the same in all ``n`` rows."""
     return DataError(
         f"All {n} rows of {name} are equal, so {needed_for} is not defined: {describe_coarseness(row)}the "
-        "representation has "
-        "collapsed to a point, or it is always the same image."
+        "representation has collapsed to a point, or it is always the same image."
     )
 
 

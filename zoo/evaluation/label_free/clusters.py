@@ -309,8 +309,7 @@ def cluster_learnability(
     if points.squares.max() < _ONE_DIRECTION**2:
         raise DataError(
             f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: "
-            f"{describe_coarseness(rows)}the "
-            "representation has collapsed, or its mean is far larger than what differs."
+            f"{describe_coarseness(rows)}the representation has collapsed, or its mean is far larger than what differs."
         )
     marks, firsts = compute_fingerprints(points), find_first_equals(points, np.arange(len(points)))
     if z_val is not None:

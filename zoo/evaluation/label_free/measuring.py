@@ -430,8 +430,7 @@ def _read(path: Path) -> dict[str, Any]:
     except ARRAY_ERRORS as error:
         raise DataError(
             f"{path} cannot be read as features ({format_reason(error)}); expected a folder of features (of an "
-            "exported "
-            "Parquet file the one that it was made of), an .npy or an .npz file."
+            "exported Parquet file the one that it was made of), an .npy or an .npz file."
         ) from error
     if "z" not in arrays:
         raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")
