@@ -137,8 +137,8 @@ def read_contents(paths: Iterable[Path], name: str, error: type[ZooError], left_
     contents = {}
     for path in paths:
         try:
-            require_regular(path)
-            contents[path] = path.read_bytes()
+            with open_regular(path) as file:
+                contents[path] = file.read()
         except OSError as reason:
             kind = {"metadata": "card"}.get(name, name)
             sentence = f"The {kind} file {path} cannot be read ({reason.strerror}); make it readable or remove it."
@@ -190,6 +190,12 @@ def require_regular(path: str | os.PathLike[str]) -> None:
     """OSError of what would be waited on forever, as a pipe, or has no end, as a device; nothing is opened."""
     if what := describe_irregular_file(path):
         raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read its bytes; OSError as of :func:`require_regular`."""
+    require_regular(path)
+    return open(path, "rb")
 
 
 def map_in_threads(function: Callable[[_Item], _Found], items: Sequence[_Item], *, n_threads: int = 8) -> list[_Found]:

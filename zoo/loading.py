@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ from .files import get_user_folder
 from .optional import require_extra
 from .regression_check import remember_features
 from .storage import format_place
-from .version import __version__
+from .version import __version__, find_library_version
 from .weights import lock, mirror, store
 from .weights.checkpoints import CheckpointContent, is_mapped, read_checkpoint
 from .weights.download import DownloadTaken, fetch
@@ -177,13 +176,8 @@ def discard(stored: StoredWeights) -> None:
 
 
 def _versions() -> dict[str, str]:
-    by_library = {"ssl-zoo": __version__}
-    for library in _LIBRARIES:
-        try:
-            by_library[library] = version(library)
-        except PackageNotFoundError:  # a source tree on the path has no distribution
-            continue
-    return by_library
+    versions = {library: find_library_version(library) for library in _LIBRARIES}
+    return {"ssl-zoo": __version__, **{library: one for library, one in versions.items() if one is not None}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

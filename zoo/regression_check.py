@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ from .cards.schema import EncoderCard
 from .errors import DataError, StoreError
 from .files import replace_file
 from .optional import require_extra
+from .version import find_library_version
 from .weights.locations import get_weights_folder
 
 with require_extra("models", needed_for="Checking features"):
@@ -140,7 +140,7 @@ def compute_recording(stored: StoredWeights | None, encoder: Encoder, preprocess
         weights="random, seed 0" if stored is None else f"sha256 {stored.record.sha256}",
         preprocess=" ".join(repr(preprocess).split()),
         machine=f"{platform.machine()}, {device.type}",
-        versions={library: _version(library) for library in _LIBRARIES},
+        versions={library: find_library_version(library) or _ABSENT for library in _LIBRARIES},
         day=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     )
     return FeatureRecording(features=features, circumstances=circumstances)
@@ -245,13 +245,6 @@ def _bundled(image: str) -> Image.Image:
     with Image.open(Path(__file__).parent / "check_images" / f"{image}.png") as file:
         # without the transparency of one of them, as it was when the first features were recorded
         return file.convert("RGB") if file.mode == "RGBA" else file.copy()
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return _ABSENT
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from .errors import PlaceError, QueryError, ZooError
-from .files import parse_local_folder, replace_file, require_regular
+from .files import open_regular, parse_local_folder, replace_file
 from .optional import require_extra
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
@@ -207,19 +207,16 @@ class LocalLocation(Location):
     def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
         with self._failing("read"):
             try:
-                require_regular(self._path(name))
-                with open(self._path(name), "rb") as file:
+                with open_regular(self._path(name)) as file:
                     file.seek(start)
                     return file.read(-1 if n_bytes is None else n_bytes)
             except _ABSENT:
                 return None
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        with self._failing("read"):
-            require_regular(self._path(name))
-            with open(self._path(name), "rb") as file:
-                while block := file.read(_BLOCK):
-                    yield block
+        with self._failing("read"), open_regular(self._path(name)) as file:
+            while block := file.read(_BLOCK):
+                yield block
 
     def write(self, name: str, content: bytes | Path) -> None:
         self._write(name, content, must_be_new=False)

@@ -8,3 +8,13 @@ REPOSITORY = "https://github.com/OWNER/ssl-zoo"
 def find_repository() -> str | None:
     """The address of the repository; None as long as nobody has said who hosts it."""
     return None if "OWNER" in REPOSITORY else REPOSITORY
+
+
+def find_library_version(distribution: str) -> str | None:
+    """The version of what is installed; None if it is not, or is a source tree on the path."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

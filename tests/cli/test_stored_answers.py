@@ -95,7 +95,7 @@ def test_an_answer_of_another_version_of_a_library_is_not_given_again(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(*LINES["metric"])
-    monkeypatch.setattr("zoo.execution.executor._installed", lambda library: "0.1")
+    monkeypatch.setattr("zoo.execution.executor.find_library_version", lambda library: "0.1")
     run(*LINES["metric"])
     assert len([*home.rglob("answers/*")]) == 2
 

@@ -24,7 +24,7 @@ from ..cards.schema import EncoderCard, Missing
 from ..errors import StoreError, ZooError, format_count
 from ..files import NO_HOME, get_cache_folder, get_content_folder, get_user_folder
 from ..storage import OFF, ON, format_place, is_offline, strip_password
-from ..version import __version__
+from ..version import __version__, find_library_version
 from ..weights.hosts import find_unreachable, parse_host
 from ..weights.locations import format_location, get_mirror, get_weights_folder
 from .facts import search_encoders
@@ -128,14 +128,8 @@ def check_versions() -> Iterator[Check]:
     """Checks the zoo, its libraries and the extras they belong to."""
     from packaging.requirements import Requirement
 
-    def version_of(distribution: str) -> str | None:
-        try:
-            return installed.version(distribution)
-        except installed.PackageNotFoundError:
-            return None
-
     yield Check("versions", "python", "ok", platform.python_version())
-    own = version_of(DISTRIBUTION)
+    own = find_library_version(DISTRIBUTION)
     if own not in (None, __version__):
         detail = f"{__version__} runs, but {own} is installed; run: pip install -e . in the folder of the zoo"
         yield Check("versions", DISTRIBUTION, "warning", detail)
@@ -146,7 +140,7 @@ def check_versions() -> Iterator[Check]:
     wanted = {requirement.name: requirement.specifier for requirement in declared if requirement.specifier}
     for extra, libraries in {"": " ".join(_ALWAYS), **EXTRAS}.items():
         for library in libraries.split():
-            version = version_of(library)
+            version = find_library_version(library)
             if version is None and extra:
                 yield Check("versions", library, "ok", f"not installed; pip install 'ssl-zoo[{extra}]' adds it")
             elif version is None:

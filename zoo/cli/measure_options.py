@@ -31,7 +31,7 @@ from ..datasets.sources import (
 from ..errors import QueryError, ResultsError, ZooError, format_count, format_list
 from ..files import describe_irregular_file
 from ..results.values import IMAGENET
-from .options import GroupedOption, Option, get_given_options, make_seed_option, reject_unused_options
+from .options import GroupedOption, get_given_options, make_seed_option, reject_unused_options, select_options
 from .options import add_options as add_options
 from .output import TOLD, log_progress
 
@@ -335,20 +335,8 @@ DATA_OPTIONS = (
     ),
 )
 
-_OF_MAPS = {
-    *("dataset", "data", "val_share", "split_seed", "scale", "background", "max_pixels", *MASK_COLUMNS),
-}
-
-
-def _name_of(option: Option) -> str:
-    """The name of the parameter that an option declares."""
-
-    def command() -> None: ...
-
-    return str(option(command).__click_params__[0].name)  # type: ignore[attr-defined]
-
-
-MAP_DATA_OPTIONS = tuple(one for one in DATA_OPTIONS if _name_of(one) in _OF_MAPS)
+_OF_MAPS = {"dataset", "data", "val_share", "split_seed", "scale", "background", "max_pixels", *MASK_COLUMNS}
+MAP_DATA_OPTIONS = select_options(DATA_OPTIONS, _OF_MAPS)
 """Options of images that have maps or masks in place of labels."""
 
 PAGE_OPTIONS = (

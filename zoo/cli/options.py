@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import click
@@ -22,6 +22,15 @@ def add_options(command: Callable[..., Any], options: Sequence[Option]) -> Calla
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def select_options(options: Sequence[Option], names: Collection[str]) -> tuple[Option, ...]:
+    """Those that declare one of these parameters."""
+
+    def name_of(option: Option) -> str:
+        return str(option(lambda: None).__click_params__[0].name)  # type: ignore[attr-defined]
+
+    return tuple(one for one in options if name_of(one) in names)
 
 
 _RANGE = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")

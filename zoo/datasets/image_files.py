@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError, QueryError
-from ..files import describe_irregular_file, map_in_threads, require_regular
+from ..files import describe_irregular_file, map_in_threads, open_regular, require_regular
 from ..optional import require_extra
 from .bands import COLOURS, BandImage, detect_pillow_narrowing, open_image, require_libraries
 from .rgb import (
@@ -356,9 +356,8 @@ def read_image(path: str, image: str, show: DisplayOptions) -> Image.Image:
         except READING_ERRORS as error:
             raise CorruptImage.of(image, image_set=show.image_set, reason=format_reason(error)) from error
     try:
-        require_regular(path)
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
-        with open(path, "rb") as file, show.open(file) as opened:
+        with open_regular(path) as file, show.open(file) as opened:
             opened.load()
     except DECODING_ERRORS as error:
         reason = ": ".join(filter(None, (format_reason(error), find_remedy(path))))
@@ -646,10 +645,8 @@ def is_dicom(path: str) -> bool:
     """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
     if path.lower().endswith(SUFFIXES):
         return path.lower().endswith(DICOM_SUFFIXES)
-    with suppress(OSError):
-        require_regular(path)
-        with open(path, "rb") as file:
-            return file.read(132)[128:] == b"DICM"
+    with suppress(OSError), open_regular(path) as file:
+        return file.read(132)[128:] == b"DICM"
     return False
 
 

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import Any, TypeVar, overload
 
 from ..errors import DataError, format_count
-from ..files import get_cache_folder, map_in_threads, replace_file, require_regular
+from ..files import get_cache_folder, map_in_threads, open_regular, replace_file
 from ..optional import require_extra
 from .image_files import RULES, DecodingInfo, StoredFormat
 
@@ -264,8 +264,7 @@ def load_cached_contents(key: str, read: Callable[[], tuple[Contents, bool]]) ->
 
 def _of_file(path: str) -> bytes:
     try:
-        require_regular(path)
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, _hash).digest()
     except OSError as error:
         return _hash(os.fsencode(path) + str(error.errno).encode()).digest()

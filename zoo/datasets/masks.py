@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError, QueryError, format_count, format_list
-from ..files import map_in_threads, require_regular
+from ..files import map_in_threads, open_regular
 from ..optional import require_extra
 from .annotations import read_annotations
 from .coco_masks import CocoMasks, PanopticMasks, is_coco_file, read_coco_masks
@@ -121,11 +121,11 @@ class FileMasks:
     def _read(self, path: str) -> StoredMask:
         file = os.path.join(self.root, path)
         try:
-            require_regular(file)
-            if path.lower().endswith(_ARRAY):
-                return read_stored_array(np.load(file, allow_pickle=False))
-            with open(file, "rb") as stream, Image.open(stream) as opened:
-                return read_stored_mask(opened)
+            with open_regular(file) as stream:
+                if path.lower().endswith(_ARRAY):
+                    return read_stored_array(np.load(stream, allow_pickle=False))
+                with Image.open(stream) as opened:
+                    return read_stored_mask(opened)
         except DECODING_ERRORS as error:
             raise DataError(
                 f"The mask {path!r} of {self.image_set!r} cannot be read ({format_reason(error)}); restore it, or "

@@ -36,7 +36,7 @@ from ..features.maps import MapEncoder, MapGrid, parse_map_grid, parse_map_layer
 from ..features.origin import Origin, format_storage, get_stored_type
 from ..features.shards import Skipped
 from ..features.store import hash_preprocess, hash_weights
-from ..files import replace_folder, require_regular
+from ..files import open_regular, replace_folder
 from ..optional import require_extra
 from ..progress import Progress, SilentProgress
 from ..version import __version__
@@ -615,8 +615,8 @@ def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
     facts = _description(source)
     try:
         expected = facts["numbers"]["sha256"]
-        require_regular(source / NUMBERS)
-        content = (source / NUMBERS).read_bytes()
+        with open_regular(source / NUMBERS) as file:
+            content = file.read()
         if hashlib.sha256(content).hexdigest() != expected:
             raise ValueError("its SHA-256 is not the one that is recorded")
         tensors = safetensors.numpy.load(content)
@@ -659,8 +659,8 @@ def _json(facts: dict[str, Any]) -> bytes:
 
 def _description(folder: Path) -> dict[str, Any]:
     try:
-        require_regular(folder / DESCRIPTION)
-        content = (folder / DESCRIPTION).read_bytes()
+        with open_regular(folder / DESCRIPTION) as file:
+            content = file.read()
     except OSError as error:
         raise DataError(
             f"{folder} holds no saved probe ({DESCRIPTION}: {error.strerror or error}); 'zoo evaluate NAME IMAGES "

@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
@@ -31,7 +30,7 @@ from ..errors import (
     WeightsUnavailable,
     ZooError,
 )
-from ..version import __version__
+from ..version import __version__, find_library_version
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -310,7 +309,7 @@ def collect_versions(*, code: int | None = None) -> dict[str, str]:
     if code is not None:
         numbers["features"] = str(code)
     numbers["python"] = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return numbers | {library: _installed(library) for library in _LIBRARIES}
+    return numbers | {library: find_library_version(library) or ABSENT for library in _LIBRARIES}
 
 
 def describe_version_difference(wanted: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -324,13 +323,6 @@ def describe_version_difference(wanted: Mapping[str, str], here: Mapping[str, st
         for name in dict.fromkeys([*wanted, *here])
         if here.get(name, ABSENT) != wanted.get(name, ABSENT)
     )
-
-
-def _installed(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ABSENT
 
 
 @cache

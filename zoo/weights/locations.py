@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunspl
 from urllib.request import url2pathname
 
 from ..errors import QueryError, WeightsRefused, WeightsUnavailable, find_nearest_names
-from ..files import expand_path, get_cache_folder, get_content_folder, require_regular
+from ..files import expand_path, get_cache_folder, get_content_folder, open_regular
 from ..optional import require_extra
 
 
@@ -187,8 +187,7 @@ class FetchedFile:
 
 def hash_file(path: Path) -> tuple[str, int]:
     """The sha256 of a file in hexadecimal, and its size in bytes."""
-    require_regular(path)
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         digest = hashlib.file_digest(file, "sha256")
         return digest.hexdigest(), file.tell()
 

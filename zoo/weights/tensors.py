@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import replace_file, require_regular
+from ..files import open_regular, replace_file
 from ..optional import require_extra
 from .store import build_safetensors_header, format_weights_filename, parse_safetensors
 
@@ -134,8 +134,7 @@ def read_tensors(path: Path, content: TensorFileContent, *, remedy: str) -> dict
     The tensors are pages of the file, copied when they are written to. ``remedy`` ends the sentence on a damaged file.
     """
     try:
-        require_regular(path)
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size != content.size_bytes:
                 raise WeightsRefused(
