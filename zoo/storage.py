@@ -128,15 +128,11 @@ class Location(ABC):
 def resolve_place(where: str | Path | Location) -> Location:
     """The place of a path or an address; a place is returned as it is.
 
+    PlaceError if it is the address of another machine and ``ZOO_OFFLINE`` is set, or its library fails; QueryError if
+    it is neither, or names a library that it needs and that is not installed.
+
     >>> resolve_place("memory://bucket/a").below("b").shown, resolve_place("file:///data").folder
     ('memory://bucket/a/b', PosixPath('/data'))
-
-    Raises
-    ------
-    PlaceError
-        If it is the address of another machine and ``ZOO_OFFLINE`` is set, or its library fails.
-    QueryError
-        If it is neither; a library that it needs and that is not installed is named.
     """
     if not isinstance(where, str | Path):
         return where
@@ -149,13 +145,7 @@ def resolve_place(where: str | Path | Location) -> Location:
 
 
 def require_writable(place: Location) -> None:
-    """Refuses a place in which nothing can be written or removed, by a small file that is gone afterwards.
-
-    Raises
-    ------
-    PlaceError
-        Says why.
-    """
+    """PlaceError where nothing can be written or removed: tries it by a small file, which is gone afterwards."""
     name = f".zoo-probe-{os.urandom(8).hex()}.tmp"
     place.write(name, b"may be removed\n")
     place.remove(name)

@@ -234,13 +234,8 @@ def interpolate_difficulty(images: Images, place: float) -> float:
 def translate_label_number(n_labels: int, n_classes: int) -> int:
     """The number of ImageNet labels with as many labels per class, within what can be said: 1,000 to 1,281,167.
 
-    Raises
-    ------
-    QueryError
-        If there are fewer than two classes, or fewer labels than classes.
+    QueryError if there are fewer than two classes, or fewer labels than classes.
 
-    Examples
-    --------
     >>> translate_label_number(5_000, 2), translate_label_number(120, 4), translate_label_number(12, 4)
     (1281167, 30000, 3000)
     """

@@ -103,21 +103,14 @@ def select_shortlist(
 
     ``n`` is how many to choose, or the names of those to take, which only the constraints may remove. What is known is
     brought to ``n_labels / n_classes`` labels per class; ``images`` are those the user's are like, any unless given;
-    ``image_px`` is the usual side of the images, for a note on
-    those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
-    ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; of a ``board`` the best come
-    first, up to half of the list; ``seed`` is that of the drawn effects.
+    ``image_px`` is the usual side of the images, for a note on those that see them enlarged; ``dataset`` the name under
+    which measurements on these images are recorded; ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights
+    are on this machine; of a ``board`` the best come first, up to half of the list; ``seed`` is that of the drawn
+    effects.
 
-    Raises
-    ------
-    QueryError
-        If no encoder is left, with the nearest; if there are fewer labels than classes, fewer than two classes, or
-        ``n`` is not positive.
-    UnknownName
-        If there is no encoder of a given name, or no licence of that name.
+    QueryError if no encoder is left, with the nearest; if there are fewer labels than classes, fewer than two classes,
+    or ``n`` is not positive. UnknownName if there is no encoder of a given name, or no licence of that name.
 
-    Examples
-    --------
     >>> found = select_shortlist(3, Constraints(max_parameters=100_000_000), n_labels=5_000, n_classes=2)
     >>> len(found.chosen), len({entry.card.family for entry in found.chosen})
     (3, 3)

@@ -159,12 +159,7 @@ def _tensors(network: nn.Module) -> list[Tensor]:
 def compute_card_cost(card: EncoderCard) -> Cost:
     """The cost of an encoder at the size of images of its card, computed from its network without its weights.
 
-    Raises
-    ------
-    BuildError
-        If the network cannot be built, or does not run on tensors without content.
-    MissingExtra
-        If the library that builds it is not installed.
+    BuildError if the network cannot be built, or does not run on tensors without content.
     """
     from .build import build_encoder
     from .encoder import ERRORS

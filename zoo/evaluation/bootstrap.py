@@ -217,24 +217,16 @@ def average_draws(
     seed: int = 0,
     part: int = 0,
 ) -> Floats:
-    """Bootstrap draws of mean losses on the images of one set, float64 (n_draws, k).
+    """Bootstrap draws of mean losses (n, k) of k probes on n images of one set, float64 (n_draws, k).
 
-    Draw d of the mean loss of a probe j is, with weights w of images and h of an image at each of the bounds ::
+    A loss is NaN where a probe was not evaluated on an image. Draw d of the mean loss of a probe j is, with weights w
+    of images and h of an image at each of the bounds, the lowest and the highest that a loss can be ::
 
         (sum_i w_di losses_ij + effect_j (h_d0 low + h_d1 high)) / (sum_i w_di there_ij + effect_j (h_d0 + h_d1))
 
-    where there is whether the probe was evaluated on the image, and effect the design effect of groups.
-
-    Parameters
-    ----------
-    losses : float array, shape (n, k)
-        Of k probes; NaN where a probe was not evaluated on an image.
-    bounds : (float, float), optional
-        The lowest and the highest that a loss can be; None: nothing is added.
-    groups : array, shape (n,), optional
-        Of the images; whole groups are resampled. Losses are then at a bound, if there are bounds.
-    n_draws, seed, part
-        As for :func:`draw_weights`.
+    where there is whether the probe was evaluated on the image, and effect the design effect of groups. Without
+    ``bounds`` nothing is added. With ``groups`` (n,) whole groups are resampled; losses are then at a bound, if there
+    are bounds. The others are as for :func:`draw_weights`.
     """
     n, k = losses.shape
     numbers, is_there = number_groups(groups, n), ~np.isnan(losses)

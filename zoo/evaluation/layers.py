@@ -200,38 +200,17 @@ def measure_layers(
 ) -> LayersReport:
     """Measures every block, pooling and size of images of an encoder on labelled images, and chooses one.
 
-    Parameters
-    ----------
-    name : str
-        Id of the encoder, without features.
-    data : ImageData
-    resolutions : sequence of int, optional
-        Sides of the images in pixels; the card's is always among them. By default also 0.75 and 1.5 times that, as far
-        as the network takes them.
-    blocks : sequence of int, optional
-        Of these alone, counted from 0 or, negative, from the end; the card's features are always among the variants.
-    n_train, n_test : int
-        Images at most, drawn in the proportions of their classes.
-    n_probed : int
-        Variants that get a tuned probe in addition to the default: the chosen one and those with the next fewest errors
-        on training images. None for labels that are numbers, whose ridge probe is that of ``zoo evaluate``.
-    protocol : str
-        Of the tuned probes.
-    seed : int
-        Of the draws of images, of the probes and of the bootstrap.
-    root : Path, optional
-        Folder of all evaluations, in the cache by default.
-    how : Featurising, optional
-    progress, tell : callable, optional
-        The first gives, for a label, what reports the progress over images; the second is called with a few words on
-        what is done next.
+    ``resolutions`` are sides of the images in pixels, the card's always among them; by default also 0.75 and 1.5 times
+    that, as far as the network takes them. Of ``blocks``, counted from 0 or, negative, from the end, the variants are
+    these alone, and the card's features. Images are drawn in the proportions of their classes, ``n_train`` and
+    ``n_test`` at most. ``n_probed`` variants get a probe tuned by ``protocol`` in addition to the default: the chosen
+    one and those with the next fewest errors on training images; none for labels that are numbers, whose ridge probe is
+    that of ``zoo evaluate``. ``root`` is the folder of all evaluations, in the cache by default; ``progress`` gives,
+    for a label, what reports the progress over images.
 
-    Raises
-    ------
-    QueryError
-        If the encoder has one variant alone, or no such block or size; if ``name`` says which features are taken.
-    DataError
-        If the images cannot be used: one class, test images of a class without training images, unreadable files.
+    QueryError if the encoder has one variant alone, or no such block or size; if ``name`` says which features are
+    taken. DataError if the images cannot be used: one class, test images of a class without training images, unreadable
+    files.
     """
     begun_s = time.perf_counter()
     say = tell or (lambda text: None)

@@ -274,23 +274,11 @@ def evaluate_many(
 
     Numbers do not depend on the workers: a piece of work has a fixed number of threads, and the kind of probe goes by
     the memory of this machine, of which probes on its workers take no more than it has. With a part of the work by
-    number, an encoder is measured by the part that completes its features, and one that was complete before by the
-    part that its place among the names falls to.
+    number, an encoder is measured by the part that completes its features, and one that was complete before by the part
+    that its place among the names falls to. ``data`` are the images of the setting, as they are opened here.
 
-    Parameters
-    ----------
-    measuring : Measuring
-    names : sequence of str
-        Ids of encoders.
-    data : ImageData
-        The images of the setting, as they are opened here.
-    executor, journal, progress, resources
-        As for :func:`zoo.features.running.run_features`.
-
-    Raises
-    ------
-    QueryError, DataError
-        If the features of the twin cannot be computed; what fails of the other encoders is in the result.
+    QueryError or DataError if the features of the twin cannot be computed; what fails of the other encoders is in the
+    result.
     """
     run = partial(run_features, measuring.setting, data=data, executor=executor, journal=journal, resources=resources)
     if measuring.twin is not None:

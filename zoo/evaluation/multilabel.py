@@ -66,23 +66,10 @@ def evaluate_tags(
     cache: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
-    """Measures an encoder by its features of images with tags.
+    """Measures an encoder by its features of images with tags, by the seed, device and settings of the request.
 
-    Parameters
-    ----------
-    train, test : Features
-        With ``tags``, of the images that probes learn from and of those that they are tested on.
-    request : Request
-        Its seed, device and changed settings of the probe.
-    cache : Path, optional
-        Folder of cached probes.
-    tell : callable, optional
-        Called with a few words on what is measured next.
-
-    Raises
-    ------
-    DataError
-        If the features cannot be used together or are not finite, or no tag has enough images.
+    ``cache`` is the folder of cached probes; ``tell`` is called with a few words on what is measured next. DataError if
+    the features cannot be used together or are not finite, or no tag has enough images.
     """
     say = tell or (lambda text: None)
     if not train.tags or train.tags != test.tags:

@@ -36,16 +36,9 @@ def keep_probe(
     *,
     cache: Path | None = None,
 ) -> RefittedProbe:
-    """The linear probe of an evaluation that was trained with all labels.
+    """The linear probe of an evaluation, by the request that gave it, that was trained with all labels.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        If it has no setting with all labels, that is measured first.
-    request : Request
-        The one that gave it.
-    cache : Path, optional
-        Folder of cached probes.
+    Of an evaluation without a setting with all labels that is measured first. ``cache`` is the folder of cached probes.
     """
     train, test, protocol = evaluation.train, evaluation.test, evaluation.protocols.errors
     make = build_probe_maker(protocol, device=request.device, seed=request.seed, features=train)

@@ -75,27 +75,13 @@ Load = Callable[[str], tuple[torch.nn.Module, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictions:
-    """Predictions on images.
+    """Predictions on images."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the images that could be read: paths, or numbers.
-    classes : tuple of str
-        Or tags.
-    probabilities : float64 array, shape (n, n_classes)
-        Of classes they add up to 1; tags have each their own.
-    skipped : tuple of Skipped
-        Images that could not be read, with their names and the reasons.
-    kind : str
-        "classes", "tags" or "numbers", as of the probe; of numbers ``probabilities`` are the numbers, (n, 1).
-    """
-
-    names: tuple[str, ...]
-    classes: tuple[str, ...]
-    probabilities: Floats
-    skipped: tuple[Skipped, ...] = ()
-    kind: str = "classes"
+    names: tuple[str, ...]  # of the images that could be read: paths, or numbers
+    classes: tuple[str, ...]  # or tags
+    probabilities: Floats  # (n, n_classes): of classes they add up to 1; of kind "numbers" the numbers, (n, 1)
+    skipped: tuple[Skipped, ...] = ()  # images that could not be read
+    kind: str = "classes"  # or "tags" or "numbers", as of the probe
 
     @property
     def predicted(self) -> tuple[str, ...]:
@@ -411,21 +397,10 @@ def make_saved_probe(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> SavedProbe:
-    """A fitted linear probe, as it can be saved.
+    """A linear probe fitted to ``train``, as it can be saved, with facts ``about`` it for JSON.
 
-    Parameters
-    ----------
-    fitted : estimator
-        With ``coef_``, ``intercept_`` and ``classes_``, fitted to ``train``.
-    train : Features
-        Of the images that it was trained on.
-    about : mapping, optional
-        Facts to keep with it, for JSON.
-
-    Raises
-    ------
-    QueryError
-        If the probe is not linear, such as a vote of nearest neighbours.
+    ``fitted`` has ``coef_``, ``intercept_`` and ``classes_``; QueryError if it has none, such as a vote of nearest
+    neighbours.
     """
     if not all(hasattr(fitted, name) for name in ("coef_", "intercept_", "classes_")):
         raise QueryError(

@@ -95,18 +95,9 @@ class MaskReader:
 class MapProbe(BaseEstimator):  # type: ignore[misc]
     """What probes on maps share: the head of a fit, ``coef_`` (k, channels) and ``intercept_`` (k,), and its outputs.
 
-    Parameters
-    ----------
-    grid : MapGrid, or a sequence of them
-        Of the maps of each layer.
-    tuning_share : float
-        Of the training images (whole groups), on which the penalty is chosen.
-    memory_bytes : int
-        Maps that take at most so much are held in memory while the probe is trained; others are read in each pass.
-    device : str, optional
-        Changes nothing: the probe is trained on the processor.
-    seed : int
-        Of the draw of tuning images.
+    ``grid`` is that of the maps, or one of each layer; ``tuning_share`` of the training images (whole groups), drawn by
+    ``seed``, chooses the penalty. Maps of at most ``memory_bytes`` are held in memory while the probe is trained,
+    others are read in each pass. ``device`` changes nothing: the probe is trained on the processor.
     """
 
     coef_: Any

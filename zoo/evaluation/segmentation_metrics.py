@@ -89,26 +89,13 @@ def _find_boundary(inside: Any, valid: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DenseResult:
-    """Sums of each test image, and the metrics that are functions of them, with intervals over images or groups.
+    """Sums of each test image, and the metrics that are functions of them, with intervals over images or groups."""
 
-    Attributes
-    ----------
-    name : str
-        Of what was measured: encoder, layers, size.
-    sums : float64 array, shape (n_images, k)
-    groups : array, shape (n_images,), optional
-        Images of one group are resampled together.
-    n_train : int
-        Images that the probe learned from.
-    report : dict
-        Of the probe.
-    """
-
-    name: str
-    sums: Floats
-    groups: Any = None
-    n_train: int = 0
-    report: dict[str, Any] = field(default_factory=dict)
+    name: str  # of what was measured: encoder, layers, size
+    sums: Floats  # (n_images, k)
+    groups: Any = None  # (n_images,): images of one group are resampled together
+    n_train: int = 0  # images that the probe learned from
+    report: dict[str, Any] = field(default_factory=dict)  # of the probe
     n_draws: int = N_DRAWS
     seed: int = 0
 
@@ -171,21 +158,14 @@ class DenseResult:
 class SegmentationResult(DenseResult):
     """Metrics of predicted masks, in percent; higher is better.
 
-    Attributes
-    ----------
-    classes : tuple of str
-    confusion : int64 array, shape (n_classes, n_classes)
-        Pixels of all test images by class of the mask and by predicted class.
-    sums : float64 array, shape (n_images, 3 * n_classes + 2)
-        Of each class the pixels in both, in the prediction and in the mask, (3, n_classes); then boundary F1, 0 where
-        not computed, and whether the image has one.
-
-    ``metrics`` has ``miou``, ``pixel_accuracy``, ``boundary_f1`` if it was asked for (the mean over images that have
-    boundaries), and ``iou CLASS`` of each class that the test masks hold.
+    Sums are, of each class, the pixels in both, in the prediction and in the mask, (3, n_classes); then boundary F1, 0
+    where not computed, and whether the image has one. ``metrics`` has ``miou``, ``pixel_accuracy``, ``boundary_f1`` if
+    it was asked for (the mean over images that have boundaries), and ``iou CLASS`` of each class that the test masks
+    hold.
     """
 
     classes: tuple[str, ...]
-    confusion: NDArray[np.int64]
+    confusion: NDArray[np.int64]  # (n_classes, n_classes): pixels of all test images by class and predicted class
 
     @cached_property
     def image_ious(self) -> Floats:

@@ -50,28 +50,14 @@ Layers = tuple[int | None, ...]  # whose maps stand next to each other; None: wh
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentedVariant(ShownInNotebooks):
-    """A probe on the maps of some layers of an encoder, for images of one size, and what it measured.
-
-    Attributes
-    ----------
-    encoder : str
-    layers : tuple of int or None
-    px : int
-        Side of the images that the encoder gets.
-    probe : MapProbe
-    result : DenseResult
-    train, test : sequence of Features
-        Of each layer.
-    data : DenseData
-    preprocess : Preprocess
-    """
+    """A probe on the maps of some layers of an encoder, for images of one size, and what it measured."""
 
     encoder: str
     layers: Layers
-    px: int
+    px: int  # side of the images that the encoder gets
     probe: MapProbe
     result: DenseResult
-    train: Sequence[Features]
+    train: Sequence[Features]  # of each layer
     test: Sequence[Features]
     data: DenseData
     preprocess: Preprocess
@@ -126,30 +112,14 @@ def measure_segmentation(
 ) -> list[SegmentedVariant]:
     """Trains a probe on the maps of each layer and size of each encoder, and measures it on the test images.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Ids of encoders.
-    data : DenseData
-        Of the task "segmentation" or "depth", as of :func:`zoo.datasets.open_dense`.
-    layers : sequence of tuples of int or None, optional
-        Layers whose maps a probe gets next to each other, counted from 0 or, negative, from the end; (None,) is what
-        the network pools. None: each block by itself.
-    px : sequence of int or None
-        Sides of the images; None: the card's.
-    balanced, boundary, n_draws, seed
-        As for :func:`~zoo.evaluation.segmentation.evaluate_map_probe`; ``seed`` also of the draw of tuning images.
-    root : path, optional
-        Where maps are kept, in half precision; without it they stay in memory.
-    how, progress
-        As for :func:`zoo.features.maps.featurise_maps`.
-    tell : callable, optional
-        Gets sentences on what is done.
+    ``data`` are of the task "segmentation" or "depth", as of :func:`zoo.datasets.open_dense`. A probe gets the maps of
+    the ``layers`` of a tuple next to each other, counted from 0 or, negative, from the end; (None,) is what the network
+    pools; without any tuple, each block by itself. ``px`` are sides of the images, None that of the card. ``root`` is
+    where maps are kept, in half precision; without it they stay in memory. ``balanced``, ``boundary``, ``n_draws`` and
+    ``seed`` are as for :func:`~zoo.evaluation.segmentation.evaluate_map_probe`, ``seed`` also of the draw of tuning
+    images; ``how`` and ``progress`` as for :func:`zoo.features.maps.featurise_maps`.
 
-    Raises
-    ------
-    QueryError, DataError
-        As these functions; QueryError also if the data have other maps.
+    QueryError and DataError as these functions; QueryError also if the data have other maps.
     """
     if data.task not in ("segmentation", "depth"):
         raise QueryError(f"The data {data.name!r} have maps of {data.task}; expected segmentation or depth.")

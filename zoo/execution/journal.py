@@ -69,25 +69,10 @@ class RunSpec:
 class Journal:
     """The record that one process keeps of its share of a run; a context manager, which ends it.
 
-    Parameters
-    ----------
-    place : Place
-        Of all evaluations; the record is below its ``runs``.
-    asked : Asked
-        Is written if this process is the first of the run; :attr:`asked` is what the first one wrote.
-    engine : str
-        As "local:4".
-    n_workers : int
-    part : (int, int), optional
-        k and n, if the share is a part of the work by number.
-    mixed_versions : bool
-        Go on although the run was begun with other versions; this is marked in the record. Otherwise
-        :attr:`refusal` says so in a sentence.
-
-    Raises
-    ------
-    StoreError
-        If the place cannot be written to.
+    It is below ``runs`` at the place of all evaluations; ``asked`` is written by the first process of the run, and read
+    by the others. ``engine`` is such as "local:4"; ``part`` has k and n of a part of the work by number. With
+    ``mixed_versions`` a run that was begun with other versions goes on, and the record is marked; otherwise
+    :attr:`refusal` says so in a sentence. StoreError if the place cannot be written to.
     """
 
     def __init__(
@@ -380,13 +365,7 @@ class RunRecord:
 
 
 def list_run_records(place: Location) -> list[RunRecord]:
-    """The runs at a place; those that were written last come first.
-
-    Raises
-    ------
-    DataError
-        If a record is damaged; names it.
-    """
+    """The runs at a place, those that were written last first; DataError names a record that is damaged."""
     runs = place.below(RUNS)
     names = _names(runs)
     time_there = _time_of(runs) if names else None

@@ -43,18 +43,10 @@ def send_message(message: object) -> None:
 class Processes(Pool):
     """Does work on processes of this machine, or in this process.
 
-    Parameters
-    ----------
-    n_processes : int
-        That work at once; 0: in this process, one piece after the other. Only then function and work may be what
-        cannot be pickled.
-    gpus : sequence of str, optional
-        What each process sees of the GPUs, as ``CUDA_VISIBLE_DEVICES`` says it; by default all of them.
-
-    Attributes
-    ----------
-    listen : callable or None
-        Called here, while outcomes are waited for, with what the function passes to :func:`send_message`.
+    With ``n_processes`` of 0 it is done in this process, one piece after the other; only then function and work may be
+    what cannot be pickled. ``gpus`` are what each process sees of the GPUs, as ``CUDA_VISIBLE_DEVICES`` says it; by
+    default all of them. ``listen`` is called here, while outcomes are waited for, with what the function passes to
+    :func:`send_message`.
     """
 
     def __init__(self, n_processes: int, *, gpus: Sequence[str] = ()) -> None:

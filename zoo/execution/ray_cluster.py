@@ -83,35 +83,13 @@ class Ray(Pool):
     """Workers on a Ray cluster: as many as nodes have room for.
 
     Nodes that join get workers, and workers that died are replaced. Workers with other versions than this process end
-    the work, unless they are allowed.
+    the work, unless ``mixed_versions`` allows them. ``address`` is ``"HOST:PORT"`` of a cluster that runs (port 6379 if
+    not given), or ``"auto"`` for the one that ``RAY_ADDRESS`` or the last ``ray start`` of this machine names; without
+    it one is started on this machine, with ``n_cpus`` or all, that others cannot reach. ``resources`` are what a piece
+    of work takes.
 
-    Parameters
-    ----------
-    address : str, optional
-        ``"HOST:PORT"`` of a cluster that runs (port 6379 if not given), ``"auto"`` for the one that ``RAY_ADDRESS``
-        or the last ``ray start`` of this machine names. None starts one on this machine that others cannot reach.
-    resources : Resources
-        What a piece of work takes, for :attr:`n_workers`.
-    n_cpus : int, optional
-        Of a cluster that is started here; all cores if not given.
-    mixed_versions : bool
-        Uses workers with other versions, too, and notes them in :attr:`marked`.
-
-    Attributes
-    ----------
-    address : str
-        Of the cluster.
-    marked, refused : dict of str to str
-        Workers with other versions that are used, or are not, and what differs.
-    stored_bytes : int
-        What was put into the object store.
-
-    Raises
-    ------
-    MissingExtra
-        Ray is not installed.
-    QueryError
-        There is no cluster at the address, or it does not let this process in.
+    MissingExtra if Ray is not installed; QueryError if there is no cluster at the address, or it does not let this
+    process in.
     """
 
     def __init__(

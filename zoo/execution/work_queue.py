@@ -21,19 +21,9 @@ W = TypeVar("W")
 class WorkQueue(Generic[W]):
     """Pieces of work that are still to be done: those that follow from outcomes first, then those that were planned.
 
-    Parameters
-    ----------
-    planned : sequence
-        The share of this process, whose number is noted in the journal.
-    journal : Journal, optional
-        Of this process.
-    hand_out : callable, optional
-        Called with each piece when a worker is free for it; returns what is done in its place, or None to leave it out.
-
-    Raises
-    ------
-    StoreError
-        If the run was begun with other versions of what may change numbers, and there is work.
+    The number of those planned, the share of this process, is noted in the journal. ``hand_out`` is called with each
+    piece when a worker is free for it, and returns what is done in its place, or None to leave it out. StoreError if
+    there is work and the run was begun with other versions of what may change numbers.
     """
 
     def __init__(

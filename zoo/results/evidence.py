@@ -59,13 +59,8 @@ def list_datasets() -> dict[str, Dataset]:
 def find_dataset(name: str) -> Dataset:
     """The data set with this id, title or name of an origin, in any case and spelling of separators.
 
-    Raises
-    ------
-    UnknownName
-        If nobody measured on it, with the nearest.
+    UnknownName, with the nearest, if nobody measured on it.
 
-    Examples
-    --------
     >>> find_dataset("EuroSAT").domain, find_dataset("vtab/cifar100").id
     ('satellite', 'cifar-100')
     """

@@ -193,23 +193,11 @@ def build_row_set(rows: Sequence[LocatedRow]) -> RowSet:
 
 
 def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: bool = False) -> Merged:
-    """Adds the rows of these places to the user's results, each once.
+    """Adds the rows of these places, as :func:`collect` takes them, to the user's results, each once.
 
-    Parameters
-    ----------
-    paths : sequence of path or address
-        As :func:`collect` takes them; of two new rows that contradict each other, the first place has its way.
-    folder : Path, optional
-        Where the rows go instead; only its own rows count as recorded then.
-    dry_run : bool
-        Nothing is written.
-
-    Raises
-    ------
-    QueryError
-        If there is nothing at one of the places.
-    ResultsError
-        If the results cannot be written.
+    Of two new rows that contradict each other, the first place has its way. With ``folder`` the rows go there, and only
+    its own rows count as recorded; ``dry_run`` writes nothing. QueryError if there is nothing at one of the places,
+    ResultsError if the results cannot be written.
     """
     target = get_user_folder() / "results" / "measured" if folder is None else folder
     collected = collect(paths)
