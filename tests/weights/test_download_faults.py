@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from email.utils import formatdate
 from hashlib import sha256
 from pathlib import Path
@@ -33,11 +33,12 @@ NO_VALIDATORS = {"ETag": None, "Last-Modified": None}
 RECOVERED = "recovered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Case:
     """Faults of a server, and what must come of them."""
 
     name: str
+    _: KW_ONLY
     faults: tuple[Fault, ...] = ()  # of the first answers
     always: Fault = RIGHT  # of all others
     hash: str = ""  # the whole sha256 that is known in advance
@@ -58,114 +59,106 @@ KNOWN = sha256(BODY).hexdigest()
 UNAVAILABLE, REFUSED = WeightsUnavailable, WeightsRefused
 
 CASES = (
-    Case(name="no fault", asked=("",)),
-    Case(name="body cut once", faults=cut(), asked=("", REST)),
-    Case(name="body cut before its first byte", faults=(Fault(truncate=0),), asked=("", "")),
-    Case(name="body cut in every answer, with progress", faults=cut() + cut(truncate=50_000) * 2),
-    Case(name="body always cut at once", always=Fault(truncate=0), outcome=UNAVAILABLE, says="0 bytes read"),
-    Case(name="connection reset once", faults=(Fault(reset=HALF),)),
-    Case(name="connection always reset", always=Fault(reset=0), outcome=UNAVAILABLE, says="reset"),
-    Case(name="silent once in the middle", faults=(Fault(stall=HALF),), asked=("", REST)),
-    Case(name="silent before the first line, always", always=Fault(stall=-1), outcome=UNAVAILABLE, says="nothing came"),
-    Case(name="slow drip", always=Fault(piece_bytes=30_000, pause_s=0.02)),
-    Case(name="503 twice", faults=(Fault(status=503),) * 2),
-    Case(name="503 always", always=Fault(status=503), outcome=UNAVAILABLE, says="503"),
-    Case(name="500 in the middle", faults=(*cut(), Fault(status=500)), asked=("", REST, REST)),
-    Case(name="429, Retry-After in seconds", faults=(Fault(status=429, headers={"Retry-After": "1"}),)),
+    Case("no fault", asked=("",)),
+    Case("body cut once", faults=cut(), asked=("", REST)),
+    Case("body cut before its first byte", faults=(Fault(truncate=0),), asked=("", "")),
+    Case("body cut in every answer, with progress", faults=cut() + cut(truncate=50_000) * 2),
+    Case("body always cut at once", always=Fault(truncate=0), outcome=UNAVAILABLE, says="0 bytes read"),
+    Case("connection reset once", faults=(Fault(reset=HALF),)),
+    Case("connection always reset", always=Fault(reset=0), outcome=UNAVAILABLE, says="reset"),
+    Case("silent once in the middle", faults=(Fault(stall=HALF),), asked=("", REST)),
+    Case("silent before the first line, always", always=Fault(stall=-1), outcome=UNAVAILABLE, says="nothing came"),
+    Case("slow drip", always=Fault(piece_bytes=30_000, pause_s=0.02)),
+    Case("503 twice", faults=(Fault(status=503),) * 2),
+    Case("503 always", always=Fault(status=503), outcome=UNAVAILABLE, says="503"),
+    Case("500 in the middle", faults=(*cut(), Fault(status=500)), asked=("", REST, REST)),
+    Case("429, Retry-After in seconds", faults=(Fault(status=429, headers={"Retry-After": "1"}),)),
+    Case("429, Retry-After as a date", faults=(Fault(status=429, headers={"Retry-After": formatdate(usegmt=True)}),)),
     Case(
-        name="429, Retry-After as a date", faults=(Fault(status=429, headers={"Retry-After": formatdate(usegmt=True)}),)
-    ),
-    Case(
-        name="429, Retry-After an hour",
+        "429, Retry-After an hour",
         always=Fault(status=429, headers={"Retry-After": "3600"}),
         outcome=UNAVAILABLE,
         says="come back in 3600 s",
         asked=("",),
     ),
-    Case(name="404", always=Fault(status=404), outcome=UNAVAILABLE, says="404", asked=("",)),
-    Case(name="401", always=Fault(status=401), outcome=UNAVAILABLE, says="401", asked=("",)),
-    Case(name="403", always=Fault(status=403), outcome=UNAVAILABLE, says="403", asked=("",)),
-    Case(name="418", always=Fault(status=418), outcome=UNAVAILABLE, says="418", asked=("",)),
-    Case(name="204", always=Fault(status=204), outcome=UNAVAILABLE, says="204", asked=("",)),
-    Case(name="range ignored", faults=(*cut(), Fault(ignores_range=True)), asked=("", REST)),
-    Case(name="no validators", faults=cut(headers=NO_VALIDATORS), asked=("", "")),
-    Case(name="weak ETag and no date", faults=cut(headers={"ETag": 'W/"1"', **NO_DATE}), asked=("", "")),
-    Case(name="weak ETag and a date", faults=cut(headers={"ETag": 'W/"1"'}), always=Fault(headers={"ETag": 'W/"1"'})),
-    Case(name="no ETag but a date", faults=cut(headers={"ETag": None}), asked=("", REST)),
-    Case(name="file changed in between", faults=cut(), always=Fault(body=OTHER), body=OTHER, asked=("", REST)),
+    Case("404", always=Fault(status=404), outcome=UNAVAILABLE, says="404", asked=("",)),
+    Case("401", always=Fault(status=401), outcome=UNAVAILABLE, says="401", asked=("",)),
+    Case("403", always=Fault(status=403), outcome=UNAVAILABLE, says="403", asked=("",)),
+    Case("418", always=Fault(status=418), outcome=UNAVAILABLE, says="418", asked=("",)),
+    Case("204", always=Fault(status=204), outcome=UNAVAILABLE, says="204", asked=("",)),
+    Case("range ignored", faults=(*cut(), Fault(ignores_range=True)), asked=("", REST)),
+    Case("no validators", faults=cut(headers=NO_VALIDATORS), asked=("", "")),
+    Case("weak ETag and no date", faults=cut(headers={"ETag": 'W/"1"', **NO_DATE}), asked=("", "")),
+    Case("weak ETag and a date", faults=cut(headers={"ETag": 'W/"1"'}), always=Fault(headers={"ETag": 'W/"1"'})),
+    Case("no ETag but a date", faults=cut(headers={"ETag": None}), asked=("", REST)),
+    Case("file changed in between", faults=cut(), always=Fault(body=OTHER), body=OTHER, asked=("", REST)),
     Case(
-        name="file changed, If-Range ignored",
+        "file changed, If-Range ignored",
         faults=cut(),
         always=Fault(body=OTHER, ignores_if_range=True),
         body=OTHER,
         asked=("", REST, ""),
     ),
     Case(
-        name="same ETag, other date",
+        "same ETag, other date",
         faults=(*cut(), Fault(headers={"Last-Modified": "Thu, 22 Oct 2015 07:28:00 GMT"})),
         asked=("", REST),
     ),
     Case(
-        name="Content-Range begins elsewhere",
+        "Content-Range begins elsewhere",
         faults=(*cut(), Fault(headers={"Content-Range": "bytes 150001-299999/300000"})),
         asked=("", REST, ""),
     ),
     Case(
-        name="Content-Range with another total",
+        "Content-Range with another total",
         faults=(*cut(), Fault(headers={"Content-Range": "bytes 150000-299999/300001"})),
         asked=("", REST, ""),
     ),
+    Case("206 without Content-Range", faults=(*cut(), Fault(headers={"Content-Range": None})), asked=("", REST, "")),
+    Case("416 to a good range", faults=(*cut(), Fault(status=416)), asked=("", REST, "")),
+    Case("206 to no range", always=Fault(status=206), outcome=UNAVAILABLE, says="206"),
+    Case("length declared too long", always=Fault(headers={"Content-Length": "300100"}), outcome=UNAVAILABLE),
     Case(
-        name="206 without Content-Range", faults=(*cut(), Fault(headers={"Content-Range": None})), asked=("", REST, "")
-    ),
-    Case(name="416 to a good range", faults=(*cut(), Fault(status=416)), asked=("", REST, "")),
-    Case(name="206 to no range", always=Fault(status=206), outcome=UNAVAILABLE, says="206"),
-    Case(name="length declared too long", always=Fault(headers={"Content-Length": "300100"}), outcome=UNAVAILABLE),
-    Case(
-        name="length declared too short",
+        "length declared too short",
         always=Fault(headers={"Content-Length": "299900"}),
         hash=KNOWN,
         outcome=REFUSED,
         says="299900 bytes",
     ),
-    Case(name="bytes after the end", always=Fault(surplus=b"more")),
-    Case(name="length unknown", always=Fault(headers={"Content-Length": None}), outcome=UNAVAILABLE, says="how long"),
-    Case(name="length unknown, hash known", always=Fault(headers={"Content-Length": None}), hash=KNOWN),
-    Case(name="chunked", always=Fault(is_chunked=True)),
-    Case(name="chunked and cut", faults=cut(is_chunked=True), asked=("", REST)),
-    Case(name="gzip although refused", always=Fault(is_gzipped=True), outcome=REFUSED, says="encoded (gzip)"),
+    Case("bytes after the end", always=Fault(surplus=b"more")),
+    Case("length unknown", always=Fault(headers={"Content-Length": None}), outcome=UNAVAILABLE, says="how long"),
+    Case("length unknown, hash known", always=Fault(headers={"Content-Length": None}), hash=KNOWN),
+    Case("chunked", always=Fault(is_chunked=True)),
+    Case("chunked and cut", faults=cut(is_chunked=True), asked=("", REST)),
+    Case("gzip although refused", always=Fault(is_gzipped=True), outcome=REFUSED, says="encoded (gzip)"),
     Case(
-        name="web page instead of the file",
+        "web page instead of the file",
         always=Fault(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html; charset=utf-8"}),
         outcome=UNAVAILABLE,
         says="web page",
     ),
-    Case(name="empty file", always=Fault(body=b""), outcome=REFUSED, says="empty"),
-    Case(name="wrong file", always=Fault(body=OTHER), hash=KNOWN, outcome=REFUSED, says=KNOWN),
-    Case(name="wrong length, seen before the body", size_bytes=7, outcome=REFUSED, says="300000 bytes, expected 7"),
+    Case("empty file", always=Fault(body=b""), outcome=REFUSED, says="empty"),
+    Case("wrong file", always=Fault(body=OTHER), hash=KNOWN, outcome=REFUSED, says=KNOWN),
+    Case("wrong length, seen before the body", size_bytes=7, outcome=REFUSED, says="300000 bytes, expected 7"),
     Case(
-        name="one bit wrong once, in a resumed body",
+        "one bit wrong once, in a resumed body",
         faults=(*cut(), Fault(body=BODY[:-1] + b"\0", headers={"ETag": f'"{KNOWN[:16]}"'}, ignores_if_range=True)),
         hash=KNOWN,
         asked=("", REST, ""),
     ),
+    Case("redirected four times", faults=tuple(Fault(redirect=f"/weights.pth?{n}") for n in range(4)), asked=("",) * 5),
+    Case("redirected in a circle", always=Fault(redirect="/weights.pth"), outcome=UNAVAILABLE, says="nowhere"),
+    Case("redirected to a file", always=Fault(redirect="file:///etc/hostname"), outcome=REFUSED),
+    Case("redirected to ftp", always=Fault(redirect="ftp://127.0.0.1/a.pth"), outcome=REFUSED, says="less safe"),
     Case(
-        name="redirected four times",
-        faults=tuple(Fault(redirect=f"/weights.pth?{n}") for n in range(4)),
-        asked=("",) * 5,
-    ),
-    Case(name="redirected in a circle", always=Fault(redirect="/weights.pth"), outcome=UNAVAILABLE, says="nowhere"),
-    Case(name="redirected to a file", always=Fault(redirect="file:///etc/hostname"), outcome=REFUSED),
-    Case(name="redirected to ftp", always=Fault(redirect="ftp://127.0.0.1/a.pth"), outcome=REFUSED, says="less safe"),
-    Case(
-        name="redirected to plain http elsewhere",
+        "redirected to plain http elsewhere",
         always=Fault(redirect="http://weights.invalid/a.pth"),
         outcome=REFUSED,
         says="plain http",
     ),
-    Case(name="redirected to no host", always=Fault(redirect="http://"), outcome=UNAVAILABLE),
+    Case("redirected to no host", always=Fault(redirect="http://"), outcome=UNAVAILABLE),
     Case(
-        name="more than the disk holds",
+        "more than the disk holds",
         always=Fault(headers={"Content-Length": str(10**17)}),
         outcome=StoreError,
         says="are free",

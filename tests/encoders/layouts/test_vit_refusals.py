@@ -34,7 +34,7 @@ OF_CLIP = "visual.transformer.resblocks.2.mlp.c_fc.weight"
 OF_CLIPS_RESNET = "visual.layer3.0.conv1.weight"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A file, where in it the network is, and one tensor of it under the source's and under the encoder's name."""
 
@@ -73,62 +73,53 @@ def resnet_of_clip() -> State:
 
 
 SAMPLES = {
-    "dino": Sample(like="dino_vitS16_last", contents=lambda: [plain()]),
+    "dino": Sample("dino_vitS16_last", lambda: [plain()]),
     "dino, training": Sample(
-        like="dino_vitS16_last",
-        contents=lambda: [dino_training(plain(), plain(), width=32, batch_norm=True)],
-        path=("teacher",),
-        prefix="module.backbone.",
+        "dino_vitS16_last",
+        lambda: [dino_training(plain(), plain(), width=32, batch_norm=True)],
+        ("teacher",),
+        "module.backbone.",
     ),
-    "ibot": Sample(like="ibot_vitS16", contents=lambda: [{"state_dict": plain()}], path=("state_dict",)),
-    "mugs": Sample(
-        like="mugs_vits16_ep100",
-        contents=lambda: [mugs_training(plain(), plain(), width=32)],
-        path=("teacher",),
-        prefix="backbone.",
-    ),
-    "mae": Sample(like="mae_vitB16", contents=lambda: [{"model": plain()}], path=("model",)),
+    "ibot": Sample("ibot_vitS16", lambda: [{"state_dict": plain()}], ("state_dict",)),
+    "mugs": Sample("mugs_vits16_ep100", lambda: [mugs_training(plain(), plain(), width=32)], ("teacher",), "backbone."),
+    "mae": Sample("mae_vitB16", lambda: [{"model": plain()}], ("model",)),
     "msn": Sample(
-        like="msn_vits16_ep800",
-        contents=lambda: [msn_training(plain(), plain(), width=32)],
-        path=("target_encoder",),
-        prefix="module.",
+        "msn_vits16_ep800",
+        lambda: [msn_training(plain(), plain(), width=32)],
+        ("target_encoder",),
+        "module.",
     ),
     "mocov3": Sample(
-        like="mocov3_vitS_ep300",
-        contents=lambda: [mocov3_training(plain(), plain(), width=32)],
-        path=("state_dict",),
-        prefix="module.base_encoder.",
+        "mocov3_vitS_ep300",
+        lambda: [mocov3_training(plain(), plain(), width=32)],
+        ("state_dict",),
+        "module.base_encoder.",
     ),
-    "beit": Sample(
-        like="beit_vitB16_pt22k",
-        contents=lambda: [{"model": filled(beit_shapes(SIZE, version=1), seed=1)}],
-        path=("model",),
-    ),
-    "clip": Sample(like="clip_vitB32", contents=lambda: [clip()], source=OF_CLIP),
+    "beit": Sample("beit_vitB16_pt22k", lambda: [{"model": filled(beit_shapes(SIZE, version=1), seed=1)}], ("model",)),
+    "clip": Sample("clip_vitB32", lambda: [clip()], source=OF_CLIP),
     "clip, resnet": Sample(
-        like="clip_rn50",
-        contents=lambda: [resnet_of_clip()],
+        "clip_rn50",
+        lambda: [resnet_of_clip()],
         source=OF_CLIPS_RESNET,
         name="stages.2.0.conv1_1x1.conv.weight",
         options=(("width_factor", 0.25),),
     ),
     "openclip": Sample(
-        like="openclip_vitH14_extractPred",
-        contents=lambda: [openclip_training(clip())],
-        path=("state_dict",),
-        prefix="module.",
+        "openclip_vitH14_extractPred",
+        lambda: [openclip_training(clip())],
+        ("state_dict",),
+        "module.",
         source=OF_CLIP,
     ),
     "lossyless": Sample(
-        like="lossyless_vitb32_b01",
-        contents=lambda: [rate_file(PROJECTED, seed=1), clip()],
+        "lossyless_vitb32_b01",
+        lambda: [rate_file(PROJECTED, seed=1), clip()],
         source="scaling",
         name="pooling.scaling",
     ),
     "lossyless, companion": Sample(
-        like="lossyless_vitb32_b01",
-        contents=lambda: [rate_file(PROJECTED, seed=1), clip()],
+        "lossyless_vitb32_b01",
+        lambda: [rate_file(PROJECTED, seed=1), clip()],
         source=OF_CLIP,
         which=1,
     ),
