@@ -26,12 +26,7 @@ QUICK = ("--learning-rates", "3e-3", "--set", "least_steps=4", "--set", "most_st
 DEPTH = ("curve", ENCODER, SHAPES, "--task", "depth", "--maximal", "0.01")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user who has measured nothing, with a cache of their own."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_twice(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ def test_a_stopped_command_of_several_encoders_is_a_run_that_resumes(
     assert (listed["state"], listed["n_complete"]) == ("done", 2)
 
 
-def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
+def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(own_folders: Path) -> None:
     how = "--frozen --learning-rates 3e-3 --set most_steps=40 --set least_steps=40 --no-record --verbose"
     text = run("curve", "pocket_simclr_rn_digits", "digits", "--regimes", "30,all", "--seeds", "4,", *how.split())
     lines = text.stdout.splitlines()
@@ -118,7 +113,7 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
     around = ["images", "only"]  # of one seed
     assert header == ["encoder", "labels", "risk", *around, "cR", *around, "scratch", "gain", "it", "needs"]
     assert "images only: over test images alone" in text.stderr
-    written = home.parent / "cache" / "curves" / "figures" / "digits-classification" / "curves.json"
+    written = own_folders / "zoo_cache" / "curves" / "figures" / "digits-classification" / "curves.json"
     report = json.loads(written.read_text())
     assert report["curves"][0]["intervals_over"] == ["test images"]
     assert "95 % intervals over test images only" in report["figures"][0]["caption"]
@@ -126,8 +121,8 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
     assert first[:3] == ["pocket_simclr_rn_digits", "(frozen)", "30"] and last[2] == "1,346"
     assert "one run: nothing is known of the spread over seeds" in text.stderr
     assert "strip" not in text.stderr and "curves_transfer_error.png, curves.json" in text.stderr
-    assert (home.parent / "cache" / "curves" / "figures" / "digits-classification" / "curves.json").is_file()
-    assert not (home / "results").exists()
+    assert (own_folders / "zoo_cache" / "curves" / "figures" / "digits-classification" / "curves.json").is_file()
+    assert not (own_folders / "zoo_home" / "results").exists()
 
 
 def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) -> None:

@@ -36,9 +36,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "images.csv"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_numbers_are_measured_recorded_apart_and_predicted(table: Path, tmp_path: Path) -> None:

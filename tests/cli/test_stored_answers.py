@@ -23,11 +23,7 @@ LINES = {
 HEAVY = ("torch", "torchvision", "timm", "sklearn", "scipy", "pandas", "matplotlib")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def ask_in_a_new_process(*arguments: str) -> tuple[str, list[str]]:
@@ -57,10 +53,10 @@ def test_a_stored_answer_is_given_again_without_pytorch(verb: str) -> None:
 SLOW = ("torch._dynamo", "sklearn", "scipy.stats", "scipy.optimize", "pandas")
 
 
-def test_what_needs_no_scikit_learn_or_pandas_does_not_import_them(home: Path) -> None:
-    saved = str(home / "probe")
+def test_what_needs_no_scikit_learn_or_pandas_does_not_import_them(own_folders: Path) -> None:
+    saved = str(own_folders / "probe")
     run(*LINES["evaluate"], "--save", saved)
-    image = home / "one.png"
+    image = own_folders / "one.png"
     Image.new("RGB", (16, 16), "red").save(image)
     script = (
         "import sys\nfrom zoo.cli import zoo as command\n"
@@ -70,7 +66,7 @@ def test_what_needs_no_scikit_learn_or_pandas_does_not_import_them(home: Path) -
     )
     lines = [
         ("predict", saved, str(image)),
-        ("look", ENCODER, str(image), "--out", str(home / "look")),
+        ("look", ENCODER, str(image), "--out", str(own_folders / "look")),
         LINES["metric"],
     ]
     done = subprocess.run(
@@ -79,7 +75,7 @@ def test_what_needs_no_scikit_learn_or_pandas_does_not_import_them(home: Path) -
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_another_question_is_measured(home: Path) -> None:
+def test_another_question_is_measured(own_folders: Path) -> None:
     def ask(*more: str, images: str = SHAPES) -> Any:
         done = run("evaluate", ENCODER, images, "--settings", "full", *more, "--json")
         return json.loads(done.stdout)["evaluations"][0]
@@ -92,12 +88,12 @@ def test_another_question_is_measured(home: Path) -> None:
 
 
 def test_an_answer_of_another_version_of_a_library_is_not_given_again(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    own_folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(*LINES["metric"])
     monkeypatch.setattr("zoo.execution.executor.find_library_version", lambda library: "0.1")
     run(*LINES["metric"])
-    assert len([*home.rglob("answers/*")]) == 2
+    assert len([*own_folders.rglob("answers/*")]) == 2
 
 
 DAMAGES = {
@@ -111,9 +107,9 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("verb", LINES)
-def test_a_damaged_answer_is_found_anew(verb: str, home: Path) -> None:
+def test_a_damaged_answer_is_found_anew(verb: str, own_folders: Path) -> None:
     first = run(*LINES[verb])
-    (path,) = home.rglob("answers/*")
+    (path,) = own_folders.rglob("answers/*")
     whole = path.read_text()
     for damage in DAMAGES.values() if verb == "evaluate" else [DAMAGES["no keys"]]:
         path.write_text(damage(whole))
@@ -123,9 +119,9 @@ def test_a_damaged_answer_is_found_anew(verb: str, home: Path) -> None:
             assert again.stdout == first.stdout
 
 
-def test_the_answer_of_a_folder_that_was_moved_names_files_that_are_there(home: Path) -> None:
+def test_the_answer_of_a_folder_that_was_moved_names_files_that_are_there(own_folders: Path) -> None:
     line = (*LINES["evaluate"], "--json", "--to")
-    run(*line, str(home / "old"))
-    (home / "old").rename(home / "new")
-    found = json.loads(run(*line, str(home / "new")).stdout)["evaluations"][0]
+    run(*line, str(own_folders / "old"))
+    (own_folders / "old").rename(own_folders / "new")
+    found = json.loads(run(*line, str(own_folders / "new")).stdout)["evaluations"][0]
     assert all(Path(folder).is_dir() for folder in found["features"].values())

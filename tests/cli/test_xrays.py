@@ -16,10 +16,7 @@ TWO = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes_d24"
 N_IMAGES, N_PATIENTS = 240, 60
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded here is nobody else's."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

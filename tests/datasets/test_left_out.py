@@ -32,11 +32,7 @@ FORMATS = {  # ending: what Pillow calls it, and by how much a pixel may differ
 }  # fmt: skip
 OPTIONS = {"WEBP": {"lossless": True}, "AVIF": {"quality": 100, "subsampling": "4:4:4"}, "ICO": {"sizes": [(32, 32)]}}
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded here is nobody else's."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -32,11 +32,7 @@ INDEX = np.where(HALF[..., 3] == 0, 1, 2).astype(np.uint8)
 COLOURS = bytes([9, 9, 9, 0, 0, 0, 90, 90, 90])
 GREY = HALF[..., 0]
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded here is nobody else's."""
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def saved(kind: str, **options: Any) -> Callable[[Path], object]:
