@@ -16,7 +16,6 @@ from zoo.datasets.labels import normalise_label
 from zoo.errors import DataError
 
 WRITTEN = [("Cat", "cat", "cat", "dog")[i % 4] for i in range(60)]
-PARTS = ["Train", "train", "train", "TRAIN", "dev"] * 8
 PETS = ["cat" if i % 2 else "dog" for i in range(40)]
 
 
@@ -107,32 +106,6 @@ def test_a_class_without_a_test_image_is_said_and_one_that_is_only_tested_refuse
         labels = ["emu" if i in (4, 9) else label for i, label in enumerate(PETS)]
         with pytest.raises(DataError, match=r"2 test images of .* have a class that no training image has.*'emu'"):
             open_images(made(tmp_path / "new", source, labels, split=split))
-
-
-@for_each(
-    [(kind, name) for kind in ("table", "parquet", "huggingface") for name in ("Fold", "SET", "split")], arguments=2
-)
-def test_a_column_of_parts_under_another_name_is_used(source: str, name: str, tmp_path: Path) -> None:
-    data = open_images(made(tmp_path / source / name, source, PETS, **{name: PARTS}))
-    assert (len(data.train), len(data.val), data.is_split_here) == (32, 8, False)
-    said = f"training and test images are those of the column {name!r}"
-    assert (said in data.train.reading.notes) == (name != "split" or source != "table")
-
-
-@for_each(["table", "parquet", "huggingface"])
-def test_a_column_that_names_no_parts_is_said_not_to_be_used(source: str, tmp_path: Path) -> None:
-    tmp_path = tmp_path / source
-    tmp_path.mkdir()
-    data = open_images(made(tmp_path / "folds", source, PETS, fold=list("01234" * 8)))
-    (note,) = data.train.reading.notes
-    assert data.is_split_here and note.startswith(
-        "the column 'fold' was not used (its values name no training and test part, the first is '0')"
-    )
-    both = open_images(made(tmp_path / "both", source, PETS, fold=PARTS, set=list("ab" * 20), subset=PARTS))
-    assert both.train.reading.notes[:2] == (
-        "training and test images are those of the column 'subset'",
-        "the column 'fold' was not used, for 'subset' says which images are tested on",
-    )
 
 
 def test_the_command_line_says_it_first_and_in_json_and_joins(tmp_path: Path) -> None:

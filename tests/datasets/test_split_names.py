@@ -32,7 +32,8 @@ def sizes(data: ImageData) -> tuple[int, int, bool]:
 
 
 @for_each(
-    [(source, name) for source in SOURCES for name in ("Usage", "dataset_split", "mode", "whatever")], arguments=2
+    [(source, name) for source in SOURCES for name in ("Usage", "Fold", "SET", "dataset_split", "mode", "whatever")],
+    arguments=2,
 )
 def test_a_column_that_names_a_part_in_every_row_is_used_whatever_its_name(
     source: str, name: str, tmp_path: Path
@@ -82,7 +83,8 @@ def test_what_looks_like_a_split_and_is_none_is_said_or_refused(source: str, tmp
     (note,) = opened(tmp_path / "not sure", source, remark=mixed).train.reading.notes
     assert note.startswith("the column 'remark' was not used (not all of its values name a part, as 'extra')")
     (note,) = opened(tmp_path / "folds", source, cv_fold=list("01234" * 8)).train.reading.notes
-    assert "'cv_fold' was not used" in note and "for one of its folds add a column of train and test" in note
+    assert note.startswith("the column 'cv_fold' was not used (its values name no training and test part, the first")
+    assert "for one of its folds add a column of train and test" in note
     both = opened(tmp_path / "both", source, stage=PARTS, is_test=[str(i % 2) for i in range(40)])
     assert both.train.reading.notes[:2] == (
         "training and test images are those of the column 'stage'",
