@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
@@ -192,7 +193,7 @@ def require_regular(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """A file to read its bytes; OSError as of :func:`require_regular`."""
     require_regular(path)
     return open(path, "rb")
