@@ -35,7 +35,7 @@ from .measure_options import (
     SPLIT_OPTIONS,
     add_options,
     add_recording_options,
-    build_copies_document,
+    build_counts_document,
     list_copies_notes,
     log_image_sources,
     parse_settings,
@@ -519,7 +519,7 @@ def _about_images(data: TransferData) -> tuple[dict[str, Any] | None, list[str]]
     if groups is not None:
         over = f"intervals are over images, not over the {groups.n_test:,} groups of test images, and may be too short"
         notes = [over, *groups.notes(), *notes]
-    return build_copies_document(copies), notes
+    return build_counts_document(copies), notes
 
 
 class TrainingProgress:

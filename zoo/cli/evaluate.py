@@ -48,9 +48,8 @@ from .measure_options import (
     SETTING_OPTIONS,
     add_image_options,
     add_recording_options,
-    build_copies_document,
+    build_counts_document,
     build_featurising,
-    build_groups_document,
     build_request,
     describe_images,
     list_copies_notes,
@@ -535,6 +534,6 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
     risk = build_risk_document(report)
     if as_json:
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk}
-        print_json(document | {"copies": build_copies_document(copies), "groups": build_groups_document(groups)})
+        print_json(document | {"copies": build_counts_document(copies), "groups": build_counts_document(groups)})
     else:
         print_risk(report, list_copies_notes(copies) + list_groups_notes(groups, has_intervals=True))

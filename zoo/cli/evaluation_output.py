@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..cards.answers import AnswerColumn, AnswerTable, format_ends, make_interval_columns, make_table, read_table
 from ..cards.schema import Missing
 from ..errors import ZooError, format_count, format_range
-from .measure_options import build_copies_document, build_groups_document, list_skipped_notes
+from .measure_options import build_counts_document, list_skipped_notes
 from .output import print_answer
 
 if TYPE_CHECKING:
@@ -390,8 +390,8 @@ def build_evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "decomposition": None if evaluation.risk is None else build_risk_document(evaluation.risk),
         "pooled_decomposition": None if evaluation.pooled_risk is None else build_risk_document(evaluation.pooled_risk),
         "law": _law_elsewhere(evaluation),
-        "copies": build_copies_document(evaluation.copies),
-        "groups": build_groups_document(evaluation.groups),
+        "copies": build_counts_document(evaluation.copies),
+        "groups": build_counts_document(evaluation.groups),
         "not_kept": list(evaluation.problems),
         "features": {"train": train.where or None, "val": test.where or None},
     }
@@ -634,8 +634,8 @@ def build_regression_document(found: RegressionEvaluation) -> dict[str, Any]:
         "left_out": found.left_out,
         "neighbours": None,
         "metrics": found.kept.metrics.as_dict(),
-        "copies": build_copies_document(found.copies),
-        "groups": build_groups_document(found.groups),
+        "copies": build_counts_document(found.copies),
+        "groups": build_counts_document(found.groups),
     }
 
 

@@ -610,8 +610,8 @@ def describe_images(data: ImageData | DenseData, *, has_intervals: bool) -> tupl
     on_images = describe_decoding(sets.values())
     document = {
         "images": {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": on_images},
-        "copies": build_copies_document(copies),
-        "groups": build_groups_document(groups),
+        "copies": build_counts_document(copies),
+        "groups": build_counts_document(groups),
     }
     return document, [*list_copies_notes(copies), *list_groups_notes(groups, has_intervals=has_intervals), *on_images]
 
@@ -668,9 +668,9 @@ def list_copies_notes(copies: CopyCounts | None) -> list[str]:
     return [] if copies is None else copies.notes()
 
 
-def build_copies_document(copies: CopyCounts | None) -> dict[str, Any] | None:
-    """Counts of copies as JSON."""
-    return None if copies is None else copies.as_dict()
+def build_counts_document(counts: CopyCounts | SharedGroups | None) -> dict[str, Any] | None:
+    """Counts of copies or of groups as JSON."""
+    return None if counts is None else counts.as_dict()
 
 
 def list_groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[str]:
@@ -679,11 +679,6 @@ def list_groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> li
         return []
     intervals = f"intervals are over the {format_count(groups.n_test, 'group')} of test images, not over images"
     return [intervals] * has_intervals + groups.notes()
-
-
-def build_groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
-    """Counts of groups as JSON."""
-    return None if groups is None else groups.as_dict()
 
 
 def list_skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
