@@ -154,6 +154,11 @@ class AnswerTable:
         return [one.heading or "" for one in self.shown]
 
     @property
+    def headed(self) -> list[list[str]]:
+        """The cells of the columns on screens, each with its heading first."""
+        return [[one.heading or "", *one.cells] for one in self.shown]
+
+    @property
     def rows(self) -> list[tuple[str, ...]]:
         """The cells of each row."""
         return [*zip(*(one.cells for one in self.shown), strict=True)]

@@ -263,7 +263,7 @@ def can_fit_table(table: AnswerTable) -> bool:
 
 def _escaped(table: AnswerTable) -> list[list[str]]:
     """The columns of a table, each with its heading first."""
-    return [_escape_cells([one.heading or "", *one.cells]) for one in table.shown]
+    return [*map(_escape_cells, table.headed)]
 
 
 def _widths(columns: Sequence[Sequence[str]]) -> list[int]:
