@@ -116,3 +116,19 @@ def test_names_cover_no_bar_where_there_is_room_and_the_front_is_drawn_in_steps(
         assert not any(one.x0 < x < one.x1 and one.y0 < high and one.y1 > low for one in names)
     (front,) = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
     assert [*front.get_xdata()] == [10.0, 30.0, 90.0, 270.0]
+
+
+@for_each([3.7, 8.8])
+def test_all_of_a_few_encoders_are_named_off_the_steps_of_the_front(width: float) -> None:
+    bars = [
+        ErrorBar(name=f"pocket_encoder_{n}", error=about(error), verdict="tie", is_final=True)
+        for n, error in enumerate((2.1, 3.3, 4.2))
+    ]
+    drawing = draw_against_cost(bars, (140.0, 30.0, 176.0), width, label="images per second", more_is_better=True)
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    assert {text.get_text() for text in axes.texts} == {bar.name for bar in bars}
+    (right, up), (left, low) = axes.transData.transform([(176.0, 4.2), (140.0, 2.1)])
+    for box in (text.get_window_extent() for text in axes.texts):
+        assert not (box.x0 < left < box.x1 and box.y0 < up and box.y1 > low)
+        assert not (box.y0 < up < box.y1 and box.x0 < right and box.x1 > left)

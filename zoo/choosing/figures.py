@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, make_figure
@@ -27,6 +28,7 @@ _OTHER = "#8A8F98"
 _LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
 _WIDE = 5.0  # inches, from which on a figure counts as wide
 _ROW_INCHES = 0.24
+_NAMED = 6  # so many encoders have their names in a figure, of more those on the front
 _DECADE = 5.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
 
 
@@ -96,14 +98,22 @@ def draw_against_cost(
     axes.margins(x=0.06, y=0.16)
     axes.set(xlabel=label, ylabel=_of_height(what))
     _key(drawing, [bar.verdict for bar in bars], width)
-    named = sorted(i for i, bar in enumerate(bars) if i in front or bar.verdict == "leader")
+    named = [i for i, bar in enumerate(bars) if i in front or bar.verdict == "leader" or len(bars) <= _NAMED]
     marks = [(cost, *_ends(bar.error)) for bar, cost in zip(bars, costs, strict=True)]
-    _write_names(axes, marks, {i: _short(bars[i].name, width) for i in named})
+    _write_names(axes, marks, {i: _short(bars[i].name, width) for i in named}, path, f"steps-{where}")
     return drawing
 
 
-def _write_names(axes: Axes, marks: Sequence[tuple[float, float, float]], names: Mapping[int, str]) -> None:
-    """Writes names of marks, each (x, low, high), where they cover the fewest bars and names, within the axes."""
+def _write_names(
+    axes: Axes,
+    marks: Sequence[tuple[float, float, float]],
+    names: Mapping[int, str],
+    front: Sequence[tuple[float, float]],
+    steps: str,
+) -> None:
+    """Writes names of marks, each (x, low, high), within the axes where they cover the fewest bars, names and steps."""
+    import numpy as np
+    from matplotlib.cbook import STEP_LOOKUP_MAP
     from matplotlib.transforms import Bbox
 
     drawing = axes.get_figure(root=True)
@@ -111,6 +121,10 @@ def _write_names(axes: Axes, marks: Sequence[tuple[float, float, float]], names:
     drawing.draw_without_rendering()  # lays everything out, so that places in pixels are known
     ends = [axes.transData.transform([(x, low), (x, high)]) for x, low, high in marks]
     taken = [Bbox([[low[0] - 4, low[1] - 4], [high[0] + 4, high[1] + 4]]) for low, high in ends]
+    corners = axes.transData.transform(np.transpose(STEP_LOOKUP_MAP[steps](*np.transpose(front))))
+    taken += [
+        Bbox.from_extents(*np.minimum(one, other) - 1, *np.maximum(one, other) + 1) for one, other in pairwise(corners)
+    ]
     inside = axes.get_window_extent()
     for place, name in names.items():
         x, low, high = marks[place]

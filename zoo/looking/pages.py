@@ -118,6 +118,7 @@ _OF_PAGE = {  # the darkest colours have lighter ones on a dark page
     INK: "currentColor",
     LINE: "var(--line)",
     "#0072b2": "var(--blue, #0072b2)",
+    "#56b4e9": "var(--sky, #56b4e9)",
     "#d55e00": "var(--red, #d55e00)",
     "#009e73": "var(--green, #009e73)",
 }
