@@ -112,7 +112,9 @@ def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
         assert next(one.text for one in drawing.iter("text")) == name
         (x, y), *places = [(float(one.get("cx", "")[:-1]), int(one.get("cy", ""))) for one in drawing.iter("circle")]
         assert 0 < x < 100 and 0 < y < 400 and all(at[0] <= x and at[1] >= y for at in places)
-        assert [link.get("href") for link in drawing.iter("a")] == [f"../{one.href}" for one in better]
+        assert [link.get("href") for link in drawing.iter("a")] == [
+            f"{contents.entries[one.id].file}.html" for one in better
+        ]
         for one in better:
             assert one.href == f"encoders/{contents.entries[one.id].file}.html"
             assert known[one.id].is_ranked and known[one.id].error < known[name].error

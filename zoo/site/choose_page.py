@@ -208,7 +208,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
     words = {word: one for word in LICENCE_WORDS for one in build_filters(Constraints(licence=word))}
     words |= {word: one for word in ACCESS_WORDS for one in build_filters(Constraints(access=word))}
-    _, high = ExpectedError(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
+    _, high = ExpectedError(odds=0.0, sd=1.0, new_sd=1.0, basis="similar encoders", source="").interval
     rows = []
     for name, card in cards.items():
         at_steps = [one[name] for one in here]
@@ -223,7 +223,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         rows.append(
             [
                 name,
-                entries[name].file,
+                None if entries[name].file == name else entries[name].file,
                 card.architecture.n_parameters,
                 card.representation.dim,
                 _name_licence(card),

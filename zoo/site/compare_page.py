@@ -31,7 +31,7 @@ from ..results.facts import (
     mark_reported,
 )
 from ..results.reported_values import PROTOCOLS
-from ..results.values import IMAGENET, SETTINGS, SeedMean, split_generation
+from ..results.values import AUTHORS, IMAGENET, SETTINGS, SeedMean, split_generation
 from ..results.vocabulary import METRICS
 from ..results.wording import describe_basis, format_column_label
 from .contents import Contents, SiteEntry, remove_private
@@ -72,7 +72,7 @@ SECTIONS = {
         "overlap",
     ),
     "reported": (
-        "Reported by authors and others",
+        f"{AUTHORS.capitalize()} or others",
         "accuracies in percent, higher is better; * reported, under other protocols, *! and doubtful. "
         "Recipes differ, so that no best one is marked",
     ),
@@ -169,8 +169,10 @@ def _of_expected(entries: Sequence[SiteEntry], expected: Mapping[str, SiteError]
         if one is None:
             cells.append(Cell("not expected", is_missing=True))
             continue
-        reach = None if one.low is None or one.high is None else (one.low, one.high)
-        ends = f" ({format_points(reach[0])} to {format_points(reach[1])})" if reach else ""
+        ends, reach = "", None
+        if one.low is not None and one.high is not None:
+            ends = f" ({format_points(one.low)} to {format_points(one.high)})"
+            reach = (round(one.low, 4), round(one.high, 4))
         text = f"{format_points(one.error)}{ends}, {', '.join(filter(None, (describe_basis(one.basis), one.note)))}"
         cells.append(Cell(text, round(one.error, 4), contends=not one.note, reach=reach))
     meaning = "with all labels, 90 % interval, and what it rests on: what rankings use"

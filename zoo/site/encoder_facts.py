@@ -32,7 +32,6 @@ from ..results.reported_values import PROTOCOLS
 from ..weights.locations import ADDRESS, format_location, format_portable_location, strip_url_keys
 from .contents import Contents, SiteEntry
 from .drawing import build_element
-from .rendering import get_encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -93,7 +92,7 @@ def _encoders(some: Sequence[str], contents: Contents) -> Markup:
     parts: list[Text] = []
     for one in some:
         known = contents.entries.get(one)
-        link = {} if known is None else {"href": f"../{get_encoder_page(known)}"}
+        link = {} if known is None else {"href": f"{known.file}.html"}
         parts += [", ", build_element("a" if link else "span", link, one)]
     return _joined(*parts[1:])
 

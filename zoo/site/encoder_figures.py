@@ -231,13 +231,13 @@ def draw_chart(
     drawn: list[Markup] = []
     for tick in choose_linear_ticks(*y_ends, 6):
         y = up(tick)
-        drawn.append(build_element("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": y, "y2": y}))
+        drawn.append(build_element("line", {"class": "grid", "x2": "100%", "y1": y, "y2": y}))
         drawn.append(build_element("text", {"x": -8, "y": y + 4, "text-anchor": "end"}, f"{tick:g}"))
     for tick in choose_log_ticks(*x_ends, 5):
         x = f"{across(tick):.2f}%"
         drawn.append(build_element("line", {"class": "axis", "x1": x, "x2": x, "y1": HEIGHT, "y2": HEIGHT + 5}))
         drawn.append(build_element("text", {"x": x, "y": HEIGHT + 19, "text-anchor": "middle"}, format_tick(tick)))
-    drawn.append(build_element("line", {"class": "axis", "x1": 0, "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
+    drawn.append(build_element("line", {"class": "axis", "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
     drawn.append(build_element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, titles[0]))
     drawn.append(build_element("text", {"x": -36, "y": -10}, titles[1]))
     paths = []

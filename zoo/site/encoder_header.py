@@ -41,7 +41,7 @@ _MORE: dict[Basis, str] = {
     "the study": " of Dubois et al. (2023) with a linear probe",
     "another protocol": " than most, whose errors differ by points",
     "other numbers": ": no linear probe is known",
-    "kin": ": of this one no number is known",
+    "similar encoders": ": of this one no number is known",
 }
 _NOTES = {
     "saw its labels": "It was trained with ImageNet's labels, which flatter the number.",
@@ -177,7 +177,7 @@ def _figure(own: PlotPoint, better: Sequence[PlotPoint], picture: Picture, label
         x = f"{places[own.id][0]}%"
         parts.insert(1, build_element("line", {"x1": x, "x2": x, "y1": y1, "y2": y2}))
     drawn = build_element("g", {"role": "img", "aria-label": label}, *parts)
-    links = [build_element("a", {"href": f"../{one.href}", "tabindex": -1}, *mark(one, 5)) for one in better]
+    links = [build_element("a", {"href": one.href.rpartition("/")[2], "tabindex": -1}, *mark(one, 5)) for one in better]
     return build_element(
         "svg", {"class": "standing", "height": HEIGHT}, drawn, build_element("g", {"aria-hidden": "true"}, *links)
     )

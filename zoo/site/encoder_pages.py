@@ -123,11 +123,7 @@ def _origin(entry: SiteEntry) -> Markup:
     by = {True: " by the method's authors", False: " by others than the method's authors"}
     who = "" if isinstance(about.official, Missing) else by[about.official]
     released = "Its weights are random; the network is of" if entry.card.is_untrained else f"Weights released{who}:"
-    text = (
-        f"{released} {format_location(format_portable_location(about.url))}. Facts are those of the card; where "
-        "something else was published, "
-        "errata say why it is wrong. Operations were computed from the network."
-    )
+    text = f"{released} {format_location(format_portable_location(about.url))}."
     if entry.means:
         text += f" What each measured number was made from is in results/measured/{entry.id}.provenance.jsonl."
     return link_addresses(text)
@@ -280,7 +276,7 @@ def draw_badge(kind: str, text: str, encoder: str) -> str:
     svg = {"xmlns": "http://www.w3.org/2000/svg", **size, "viewBox": f"0 0 {whole} {_HEIGHT}", "role": "img"}
     texts = []
     for start, width, half in ((0, left, NAME), (left, right, text)):
-        at = {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"}
+        at = {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN}
         texts.append(build_element("text", at, half))
     letters = {"fill": "#ffffff", "font-family": "Verdana, DejaVu Sans, Geneva, sans-serif", "font-size": 11}
     drawn = build_element(

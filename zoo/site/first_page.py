@@ -371,6 +371,7 @@ FIELDS = (
 )  # fmt: skip
 """What is known of an encoder, in order.
 
+``file`` is the stem of its page where that is not its id.
 ``kind`` is what it learnt from, of :data:`KINDS`. ``expected`` is the error of
 :func:`~zoo.site.expected.compute_site_errors`, with its interval from ``low`` to ``high`` and the ``basis`` that it
 rests on; ``ranked`` encoders may be on the front. Facts of the card and errors in percent are null where they have no
@@ -426,7 +427,7 @@ def _data_row(entry: SiteEntry, dataset: str, known: SiteError | None) -> list[A
         of_error = [mean, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
     return [
         entry.id,
-        entry.file,
+        None if entry.file == entry.id else entry.file,
         classify_network(entry.card),
         *of_error,
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
