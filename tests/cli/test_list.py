@@ -63,6 +63,7 @@ class TestList:
             "simsaim": "did you mean simsiam",
             "dino clip": "'dino' finds ",
             "EuroSAT": "'zoo list --descending --sort others_eurosat' sorts encoders",
+            "cifar": "data sets are called so, for 'zoo results --dataset': cifar-10, cifar-100",
             "dino --where z_dim>99999": "z_dim>99999",
             "--dataset fashion-mnist": "64 of an experiment; --family randomised shows them.",
         }.items():
@@ -224,7 +225,7 @@ def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> Non
     cells = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:]}
     assert cells["tiny_vitS16"] == ["?", "99.10*", "linear", "99.10*", "."]
     assert cells["mugs_vitb16_ep400"][1:] == ["79.0*!", "k-NN", "?", "79.0*!"]
-    assert "reported by others" in result.stderr and "*!  reported and doubtful" in result.stderr
+    assert "reported by authors or others" in result.stderr and "*!  reported and doubtful" in result.stderr
     assert (
         "imagenet-1k 99.10 %; 224 px; somebody: somebody/list, README.md" in run("show", "tiny_vitS16", "--all").stdout
     )

@@ -218,6 +218,8 @@ def test_ordinary_names_find_encoders_data_sets_and_studies(open_page: OpenPage)
         assert {*load_catalogue().finder.find(asked.split())} & {*every.values()} <= {*found}, asked
     page.locator("#q").fill("dino v2")
     assert "dinov2_vitS14" in shown(page) and "dino_vitS16" not in shown(page)
+    page.locator("#q").fill("dino 2.0")  # the number of a licence is no name
+    assert "dino_vitS16" not in shown(page)
     page.locator("#q").fill("eurosat")
     assert page.locator("#found a").all_inner_texts()[0].startswith("EuroSAT") and shown(page) == []
     page.keyboard.press("Enter")

@@ -280,9 +280,11 @@ def _explain_empty_list(
     sentence = f"No encoder{of_family} {' and '.join(conditions)}"
     if unasked:
         return f"{sentence} {describe_only_experiments(unasked)}"
-    from ..results.evidence import find_dataset_id  # whose tables a listing does without
+    from ..results.evidence import list_datasets_called  # whose tables a listing does without
 
-    if data := find_dataset_id(" ".join(words)):
+    if data := ", ".join(called := list_datasets_called(" ".join(words))):
+        if len(called) > 1:
+            return f"{sentence}, but data sets are called so, for 'zoo results --dataset': {data}."
         return (
             f"{sentence}, but a data set is called so: 'zoo list --descending --sort {OTHERS}{data}' sorts encoders by "
             f"what others measured on it, and 'zoo results --dataset {data}' has all."

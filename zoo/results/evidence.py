@@ -96,6 +96,13 @@ def find_dataset_id(name: str) -> str | None:
     return _ids().get(_folded(name))
 
 
+def list_datasets_called(name: str) -> list[str]:
+    """Ids of the data sets that others measured on and that are called so, or else whose names begin so."""
+    exact, folded = find_dataset_id(name), _folded(name)
+    begins = dict.fromkeys(one for spelling, one in _ids().items() if folded and spelling.startswith(folded))
+    return [exact] if exact else list(begins)
+
+
 def find_numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
     """What was reported on a data set, by protocol and the best first; also under the names that authors use.
 

@@ -11,7 +11,7 @@ Zoo.pages.index = () => {
   const fillOf = one => ({ "the study": "full", "this project": "full", "these images": "full", "another protocol": "half", "reported probe": "half" })[one.basis] ?? "open";
   const xs = { parameters: ["n_parameters", "count", "log"], dim: ["dim", "count", "log"], gflops: ["gflops", "number", "log"], released: ["released", "month", "linear"] };
   const plain = text => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim(), fold = text => plain(text).replaceAll(" ", "");
-  for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");
+  for (const one of all) one.texts = [one.mode, one.method, one.card_family, one.network, one.licence?.replace(/[\d.]+/g, ""), one.domain, kinds.get(one.kind), ...one.image_sets ?? []].map(text => plain(text ?? "")).join("\n");
   const list = text => text ? text.split(",") : [];
   let choices = {}, chosen = [], kept = all, sorted = all, answered = all.map(one => one.id).join(), plot;
 
@@ -25,7 +25,7 @@ Zoo.pages.index = () => {
       const y = isExpected ? one.drawn && one.expected : isOther(score.value) ? one.elsewhere[score.value.slice(3)] : isMeasured ? one[score.value] : text && parseFloat(text), isFar = dataset.farthest && (one.kind === "none" || isExpected && y > dataset.farthest);
       if (!y || !at || isFar || hidden.includes(one.mode)) continue; // links of earlier sites name modes
       const what = [one.licence && `licence: ${one.licence.replace("LicenseRef-", "")}, ${uses[one.commercial]}`, one.released && `released ${one.released}`];
-      points.push({ id: one.id, label: one.id, href: `encoders/${one.file}.html`, x: at, y, group: kindNames.indexOf(one.kind) + 1, fill: isExpected ? fillOf(one) : one.mine ? "open" : "full", beside: !one.ranked, range: isExpected && one.low != null && [one.low, one.high], note: [isExpected ? told(one) : !isMeasured && `printed: ${text}`, ...what, one.mine && "yours"] });
+      points.push({ id: one.id, label: one.id, href: `encoders/${one.file ?? one.id}.html`, x: at, y, group: kindNames.indexOf(one.kind) + 1, fill: isExpected ? fillOf(one) : one.mine ? "open" : "full", beside: !one.ranked, range: isExpected && one.low != null && [one.low, one.high], note: [isExpected ? told(one) : !isMeasured && `printed: ${text}`, ...what, one.mine && "yours"] });
     }
     Zoo.spread(points, { kind, format });
     const here = new Set(kept), shown = points.filter(one => here.has(byId.get(one.id)));
@@ -99,7 +99,7 @@ Zoo.pages.index = () => {
       put(head, words);
       if (!one) { row.replaceChildren(head, Zoo.element("td", { colspan: 9, class: "missing" }, "none is ranked")); return row; }
       const group = kindNames.indexOf(one.kind) + 1, mark = kind.querySelector("path");
-      name.firstChild.href = `encoders/${one.file}.html`;
+      name.firstChild.href = `encoders/${one.file ?? one.id}.html`;
       put(name.firstChild, one.id), put(count, Zoo.count(one.n_parameters)), put(error, `${Zoo.points(one.expected)}\u00a0%`), put(interval, `${Zoo.points(one.low)}-${Zoo.points(one.high)}`);
       drawn.querySelector(".interval").setAttribute("d", `M${across(one.low)},10H${across(one.high)}`), drawn.querySelector("circle").setAttribute("cx", across(one.expected)), drawn.querySelector("circle").setAttribute("class", fillOf(one));
       mark.setAttribute("class", `f${group}`), mark.setAttribute("d", `M8,8${Zoo.marks[group - 1]}`);
@@ -114,7 +114,7 @@ Zoo.pages.index = () => {
     const rank = one => one.id.toLowerCase() === asked ? 0 : fold(one.id).startsWith(text) ? 1 : one.called?.has(text) ? 2 : fold(one.id).includes(text) ? 3 : 4;
     const named = asked ? kept.map((one, place) => [rank(one), place, one]).filter(([how]) => how < 4).sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, 6) : [];
     const other = (kind, pages, most) => pages.filter(([title]) => text && (` ${plain(title)}`.includes(` ${plain(asked)}`) || fold(title).startsWith(text))).slice(0, most).map(([title, href]) => link(href, title, faint(kind)));
-    const encoders = named.map(([, , one]) => link(`encoders/${one.file}.html`, one.id, faint([one.expected == null ? "" : `${one.expected.toFixed(1)} %`, Zoo.count(one.n_parameters)].filter(Boolean).join(", "))));
+    const encoders = named.map(([, , one]) => link(`encoders/${one.file ?? one.id}.html`, one.id, faint([one.expected == null ? "" : `${one.expected.toFixed(1)} %`, Zoo.count(one.n_parameters)].filter(Boolean).join(", "))));
     const rest = loadNames.done ? [...other("data set", NAMES.datasets, 3), ...other("study", NAMES.studies, 2)] : [];
     const whole = kept.length ? link("#encoders", kept.length === 1 ? "Show it in the table" : `Show all ${kept.length.toLocaleString("en")} in the table`) : rest.length ? null : Zoo.element("li", {}, "No encoder matches");
     whole?.setAttribute("class", "all");
@@ -166,7 +166,7 @@ Zoo.pages.index = () => {
   /* Rows as _cells() of first_page.py. */
   const row = one => {
     const cell = (text, missing) => Zoo.element("td", { class: text ? null : "missing" }, text || missing), known = one.expected != null, kind = printed.find(kind => one.reported[kind]), use = one.commercial && uses[one.commercial];
-    return Zoo.element("tr", {}, Zoo.element("th", { scope: "row" }, Zoo.element("input", { type: "checkbox", value: one.id, "aria-label": `Compare ${one.id}`, checked: chosen.includes(one.id) }), Zoo.element("a", { href: `encoders/${one.file}.html` }, Zoo.name(one.id)), one.mine && [" ", Zoo.element("span", { class: "mine" }, "yours")]),
+    return Zoo.element("tr", {}, Zoo.element("th", { scope: "row" }, Zoo.element("input", { type: "checkbox", value: one.id, "aria-label": `Compare ${one.id}`, checked: chosen.includes(one.id) }), Zoo.element("a", { href: `encoders/${one.file ?? one.id}.html` }, Zoo.name(one.id)), one.mine && [" ", Zoo.element("span", { class: "mine" }, "yours")]),
       cell([one.method, one.mode].filter(Boolean).join(", ").replaceAll("_", " "), one.missing.training), cell(one.network), cell(Zoo.count(one.n_parameters)), cell(`${one.dim}`),
       cell(known && Zoo.points(one.expected), "not expected"), cell(one.low != null && `${Zoo.points(one.low)}-${Zoo.points(one.high)}`, "none"), cell([one.basis, one.note].filter(Boolean).join(", "), "nothing known"),
       cell(kind && `${one.reported[kind]} ${kind}`, one.missing.reported), cell(one.licence && (use ? `${one.licence.replace("LicenseRef-", "")}: ${use}` : one.licence), one.missing.licence), cell(one.access, one.missing.access), cell(one.released, one.missing.released));
