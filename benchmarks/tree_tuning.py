@@ -5,7 +5,7 @@
 Two experiments, both sides in one run.
 
 1. Equal work: random settings of the search space, ten folds. ``xgb.cv`` with its default threads, then with one,
-   then the zoo in one process and in one process a core, in turns, on the same folds and settings; the scores must be
+   then the zoo in one process and in one process per core, in turns, on the same folds and settings; the scores must be
    equal.
 2. Equal result: a search of ``--trials`` trials in which each is an ``xgb.cv``, then the zoo's search until it has
    found an error as small, over the same space. Theirs is Optuna's TPE as it comes; both depend on luck, so several
@@ -107,7 +107,7 @@ def _search(outcome: str, stop_at: float, n_trials: int, seed: int) -> tuple[Tun
 
 def equal_work(targets: list[Target], pool: ProcessPoolExecutor, n_sets: int, seed: int) -> dict[str, Any]:
     """Seconds of each side, one number a round; a round is one parameter set for every target."""
-    sides = ("xgb.cv, default threads", "xgb.cv, one thread", "zoo, one process", "zoo, one process a core")
+    sides = ("xgb.cv, default threads", "xgb.cv, one thread", "zoo, one process", "zoo, one process per core")
     seconds: dict[str, dict[str, list[float]]] = {side: {"wall": [], "cpu": []} for side in sides}
     apart = 0.0
     for number in range(n_sets):

@@ -46,7 +46,7 @@ def import_lazy_names(names: Iterable[str] = MODULES) -> None:
 
 
 def write_reference(folder: Path) -> None:
-    """Write one page a module, an index and a search index into ``folder``."""
+    """Write one page per module, an index and a search index into ``folder``."""
     import_lazy_names()
     pdoc.render.configure(docformat="numpy", show_source=False, footer_text="SSL Zoo")
     pdoc.pdoc(*MODULES, output_directory=folder)

@@ -33,7 +33,7 @@ REPEATS = {"filtered": 1, "few": 3}  # those of the study
 def main() -> None:
     """Boost everything and replace the file."""
     parser = argparse.ArgumentParser(description="Store what boosted trees predict of encoders left out.")
-    parser.add_argument("--workers", type=int, default=0, help="threads; 0 is one a core [0]")
+    parser.add_argument("--workers", type=int, default=0, help="threads; 0 is one per core [0]")
     options = parser.parse_args()
     lines = []
     for table in (study_table(corrected=corrected) for corrected in (False, True)):

@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--features", default="few,filtered,all", help="sets of features, by comma [few,filtered,all]")
     parser.add_argument("--trials", type=int, default=50, help="of each search [50]")
     parser.add_argument("--nested", default="few", help="sets to tune again without each fold, by comma; '' none [few]")
-    parser.add_argument("--workers", type=int, default=0, help="processes; 0 is one a core [0]")
+    parser.add_argument("--workers", type=int, default=0, help="processes; 0 is one per core [0]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help=f"replace analysis/{FILE}")
     options = parser.parse_args()

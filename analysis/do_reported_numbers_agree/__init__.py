@@ -301,7 +301,7 @@ TOO_FEW = "too few"
 def kinds_table(
     title: str, groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], *, what: str
 ) -> FindingsTable:
-    """One row a kind of number or of objective."""
+    """One row per kind of number or of objective."""
     none = ", ".join(pairs.name for pairs in groups if not len(pairs))
     rows = [
         [pairs.name, str(len(pairs)), *_cells(estimates.get(pairs.name, ()), MEAN, SPREAD, TAU), _range(pairs)]

@@ -468,7 +468,7 @@ def data_table(quality: Quality, what: str) -> FindingsTable:
 
 
 def seconds_table(measured: Measurements) -> FindingsTable:
-    """One row per score: seconds an encoder, and as a share of those of featurising the same images."""
+    """One row per score: seconds per encoder, and as a share of those of featurising the same images."""
     seconds = seconds_by_score(measured)
     featurising = featurising_seconds(measured)
     truth = {

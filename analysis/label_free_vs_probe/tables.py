@@ -122,7 +122,7 @@ def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> FindingsTable:
 
 
 def selection_table(found: Predictions) -> FindingsTable:
-    """One row a kind of group and metric: what is recovered of the oracle's accuracy."""
+    """One row per kind of group and metric: what is recovered of the oracle's accuracy."""
     rows = [
         [
             kind_of_group(kind, found.population.facts),
@@ -429,7 +429,7 @@ def draw_scatter(found: Predictions) -> Drawing:
 
 
 def draw_recovered(found: Predictions) -> Drawing:
-    """Accuracy that each metric recovers, a row a kind of group, between the oracle's and that of chance."""
+    """Accuracy that each metric recovers, a row per kind of group, between the oracle's and that of chance."""
     kinds = _kinds(found)
     metrics = list(dict.fromkeys(one.metric for kind in kinds for one in found.selected[kind]))
     metrics.sort(key=lambda name: name not in _FIRST)  # as a whole, the order of the table

@@ -69,7 +69,7 @@ class CurveRows:
     frozen: bool
     source: str
     regimes: tuple[tuple[int, int], ...]  # labels that were asked for and that were used, ascending
-    encoder_runs: tuple[tuple[Run, ...], ...]  # one tuple a regime, one run a seed
+    encoder_runs: tuple[tuple[Run, ...], ...]  # one tuple per regime, one run per seed
     scratch_runs: tuple[tuple[Run, ...], ...]
     blind: tuple[Run, ...]
     maximal: tuple[Run, ...]

@@ -28,7 +28,7 @@ _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 
 
 def improvement_tables(panels: Iterable[Panel]) -> list[FindingsTable]:
-    """One table a data set: CCI by encoder and task."""
+    """One table per data set: CCI by encoder and task."""
     by_dataset: dict[str, list[Panel]] = {}
     for panel in panels:
         if panel.curves:

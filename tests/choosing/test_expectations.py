@@ -84,10 +84,10 @@ def test_every_trained_encoder_has_an_expectation_and_no_untrained_one(images: I
 def test_what_is_known_of_an_encoder_makes_it_more_certain(all_labels: dict[str, ExpectedError]) -> None:
     mean = {
         basis: math.fsum(some) / len(some)
-        for basis in ("the study", "reported probe", "other numbers", "kin")
+        for basis in ("the study", "reported probe", "other numbers", "similar encoders")
         for some in [[one.sd for one in all_labels.values() if one.basis == basis]]
     }
-    assert mean["the study"] < mean["reported probe"] < mean["other numbers"] < mean["kin"]
+    assert mean["the study"] < mean["reported probe"] < mean["other numbers"] < mean["similar encoders"]
 
 
 def test_training_with_imagenets_labels_makes_other_images_less_certain() -> None:
@@ -132,7 +132,7 @@ def test_an_own_encoder_is_expected_like_its_kin_and_by_its_own_error(
     add_own_encoder(tmp_path, monkeypatch, splits=())
     card = load_catalogue()[MINE]
     kin = estimate_errors({MINE: card}, 500, 10)[MINE]
-    assert kin.basis == "kin" and "nothing is known of it" in kin.source
+    assert kin.basis == "similar encoders" and "nothing is known of it" in kin.source
     found = []
     for error in ("12.5", "80.5"):
         path = tmp_path / "results" / "mine.csv"

@@ -98,7 +98,7 @@ def test_where_too_many_are_tied_five_families_are_named_for_a_race_those_with_a
     few = rank_encoders(160, 10, Images("", "satellite"))
     racers = select_racers(few.ranked)
     assert len({one.card.family for one in racers}) == len(racers) == N_RACERS and all(one.is_tie for one in racers)
-    probed = [one.number.basis not in ("other numbers", "kin") for one in racers]
+    probed = [one.number.basis not in ("other numbers", "similar encoders") for one in racers]
     assert probed[0] and probed == sorted(probed, reverse=True)
     assert few.lead.startswith(f"Too uncertain to rank: {few.n_ties}") and racers[-1].card.id in few.lead
     assert few.build_tables()[0].notes[0] == few.lead

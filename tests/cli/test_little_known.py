@@ -62,7 +62,7 @@ def test_a_card_without_any_number_is_shown_and_what_is_missing_is_one_sentence(
     name = "rad_dino_vitB14"
     assert name in numberless
     assert "nothing was measured of it" in said(run("show", name, "--all").stdout)
-    assert document("show", name)["expected"]["rests_on"] == "kin"
+    assert document("show", name)["expected"]["rests_on"] == "similar encoders"
     for asked, words in (
         ((), f"nothing was measured of {name}"),
         (("--reported",), f"nothing was reported of {name}"),
@@ -80,7 +80,7 @@ def test_where_a_constraint_leaves_only_expected_ones_all_rest_on_kin_and_measur
     assert "pixio" in families
     asked = ("recommend", "--labels", "20k", "--where", 'card_family == "pixio"')
     found = document(*asked)
-    assert {one["rests_on"] for one in found["encoders"]} == {"kin"}
+    assert {one["rests_on"] for one in found["encoders"]} == {"similar encoders"}
     assert any("any number known" in one for one in found["cautions"])
     assert "any number known" in said(run(*asked).stderr)
     for option in (("--measured",), ("--by", "reported-linear")):

@@ -321,7 +321,7 @@ def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> No
     assert errors == sorted(errors) and len(errors) == found["n_candidates"] > 300
     assert [one["rank"] for one in found["encoders"]] == [*range(1, len(errors) + 1)]
     bases = {one["rests_on"] for one in found["encoders"]}
-    assert bases == {"the study", "reported probe", "other numbers", "kin"}
+    assert bases == {"the study", "reported probe", "other numbers", "similar encoders"}
     assert all(one["interval"][0] < one["error"] < one["interval"][1] for one in found["encoders"])
     assert all(one["commercial_use"] == "yes" and one["memory_bytes"] <= 8e9 for one in found["encoders"])
     assert any(one["reason"].startswith("trained on ImageNet labels") for one in found["left_out"])

@@ -67,7 +67,7 @@ def test_errors_intervals_and_ties_are_those_of_python(open_page: OpenPage) -> N
             expected = {name: one for name, one in found.items() if name in names}
             assert [row[1] for row in rows] == [*expected]
             tied = [row[1] for row in rows if row[0].endswith("=")]
-            tied.sort(key=lambda name: found[name].basis in ("other numbers", "kin"))
+            tied.sort(key=lambda name: found[name].basis in ("other numbers", "similar encoders"))
             racers = [*{cards[name].family: name for name in reversed(tied)}.values()][::-1]
             named = [one for one in page.locator("#answer a").all_inner_texts() if one in names]  # not the user's
             assert named == sorted(racers, key=tied.index)[: len(named)] and bool(named) <= (len(tied) > 3)
@@ -79,7 +79,7 @@ def test_errors_intervals_and_ties_are_those_of_python(open_page: OpenPage) -> N
                     assert [float(end) for end in row[3].split("-")] == pytest.approx(one.interval, abs=0.06)
                 better = 0.5 * math.erfc((one.odds - first.odds) / (one.sd_from(first) * math.sqrt(2)))
                 if one is not first and abs(better - TIE) > 0.01:
-                    assert row[0].endswith("=") == (better > TIE and one.basis != "kin")
+                    assert row[0].endswith("=") == (better > TIE and one.basis != "similar encoders")
 
 
 def test_the_table_of_the_script_is_that_of_python(open_page: OpenPage) -> None:

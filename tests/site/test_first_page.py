@@ -110,7 +110,7 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     assert marks.keys() == drawn - far and far == {"init_rn50", FAR}
     assert "1 left out of the ranking (weights of another network)" in text
     assert "1 untrained" in text and "1 with an expected error above 60 %" in text  # what is not drawn is said
-    kinds = {"the study": "f", "reported probe": "half", "other numbers": "hollow", "kin": "hollow"}
+    kinds = {"the study": "f", "reported probe": "half", "other numbers": "hollow", "similar encoders": "hollow"}
     bases = {name: data[name]["basis"] for name in marks}
     assert {*bases.values()} >= {"the study", "reported probe"}
     assert all(marks[name].startswith(kinds[basis]) for name, basis in bases.items())
@@ -166,7 +166,7 @@ def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval
         assert row["kind"] == KINDS[best["kind"]] and row["n year"] == best["released"]
         dot = (
             "open"
-            if best["basis"] in ("other numbers", "kin")
+            if best["basis"] in ("other numbers", "similar encoders")
             else "half"
             if best["basis"] == "reported probe"
             else "full"

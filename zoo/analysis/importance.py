@@ -119,7 +119,7 @@ def explained_variance(
     n_folds, n_repeats : int
         The paper has one division into 30 folds; three divisions depend less on chance.
     n_workers : int
-        Threads; 0 takes one a core. The result does not depend on it.
+        Threads; 0 takes one per core. The result does not depend on it.
 
     Raises
     ------

@@ -238,7 +238,7 @@ def predict_out_of_fold(
 ) -> Array:
     """Predictions of each row by the model that was not shown its fold, shape (n_repeats, n).
 
-    ``folds`` has one division of all rows a repeat; ``n_workers`` threads boost them, 0 takes one a core.
+    ``folds`` has one division of all rows a repeat; ``n_workers`` threads boost them, 0 takes one per core.
     """
     predictions = np.empty((len(folds), sample.n))
     tasks = [(repeat, fold) for repeat, division in enumerate(folds) for fold in division]
@@ -288,7 +288,7 @@ def _mapped(function: Any, tasks: Sequence[Any], n_workers: int) -> Iterator[Any
 def number_of_workers(n_workers: int) -> int:
     """``n_workers``, or the cores that this process may use if it is 0."""
     if n_workers < 0:
-        raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one a core.")
+        raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one per core.")
     return n_workers or count_cores()
 
 
@@ -609,7 +609,7 @@ def tune_all(
     n_workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Tuned]:
-    """:func:`tune` for several outcomes in ``n_workers`` processes (0: one a core), with the same result."""
+    """:func:`tune` for several outcomes in ``n_workers`` processes (0: one per core), with the same result."""
     searches = [
         search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
         for outcome in dict.fromkeys(outcomes)

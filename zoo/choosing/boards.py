@@ -84,15 +84,17 @@ def _describe_sources(numbers: Sequence[ReportedNumber]) -> str:
     named = [f"{n} by {name}" for name, n in people.most_common(_N_NAMED)]
     others = len(numbers) - sum(n for _, n in people.most_common(_N_NAMED))
     named += [f"{others} by others"] * bool(others)
-    return f"{format_count(len(numbers), 'encoder')} with such a number, none measured here: {', '.join(named)}"
+    return (
+        f"{format_count(len(numbers), 'encoder')} with such a number, none measured by this project: {', '.join(named)}"
+    )
 
 
 def _describe_measured(board: ReportedBoard) -> str:
     found = [one for one in measurements() if one.protocol.startswith(board.measured_by)]
     if not found:
-        return f"by {board.measured_by} nothing is measured here yet"
+        return f"by {board.measured_by} this project measured nothing yet"
     encoders, datasets = {one.encoder for one in found}, dict.fromkeys(one.dataset for one in found)
     return (
-        f"measured here by {board.measured_by}: {format_count(len(encoders), 'encoder')} on {', '.join(datasets)}, "
-        "small images that say little of yours and have no part in the ranks"
+        f"measured by this project with {board.measured_by}: {format_count(len(encoders), 'encoder')} on "
+        f"{', '.join(datasets)}, small images that say little of yours and have no part in the ranks"
     )

@@ -41,7 +41,13 @@ from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Summary
 from ..results.wording import label_basis
 
 Basis: TypeAlias = Literal[
-    "these images", "the study", "this project", "another protocol", "reported probe", "other numbers", "kin"
+    "these images",
+    "the study",
+    "this project",
+    "another protocol",
+    "reported probe",
+    "other numbers",
+    "similar encoders",
 ]
 MEASURED: tuple[Basis, ...] = ("these images", "the study", "this project")
 """What measurements by the protocol of most rest on."""
@@ -292,14 +298,14 @@ _BASES: dict[str, Basis] = {
     "p": "another protocol",
     "o": "reported probe",
     "r": "other numbers",
-    "k": "kin",
+    "k": "similar encoders",
 }
 BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
 _SOURCES: dict[Basis, str] = {
     "the study": "estimated from its measured errors on ImageNet-1K and from all others",
     "reported probe": "estimated from a reported linear probe on ImageNet-1K, and from all else that is known",
     "other numbers": "estimated from other numbers, such as zero-shot; no linear probe on ImageNet-1K is known",
-    "kin": "estimated from encoders like it; nothing was measured of it",
+    "similar encoders": "estimated from similar encoders; nothing was measured of it",
 }
 
 
@@ -407,7 +413,7 @@ def _like_kin(
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
                 source = f"nothing is known of it; the mean of {format_count(len(kin), 'encoder')} of {words}"
                 found[name] = ExpectedError(
-                    odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor
+                    odds=mean, sd=spread, new_sd=spread, basis="similar encoders", source=source, floor=floor
                 )
                 break
     return found

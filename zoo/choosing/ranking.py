@@ -177,18 +177,20 @@ class Ranking(ShownInNotebooks, Generic[Number]):
         lines = []
         if self.images.is_unmeasured:
             made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if get_image_domains(one.card)]
-            lines.append(f"{NOBODY.format(self.images.domain)} ({_some(made) or 'none is left'}) rest on kin")
+            lines.append(
+                f"{NOBODY.format(self.images.domain)} ({_some(made) or 'none is left'}) rest on similar encoders"
+            )
         if self.n_ties > 1 and self.images.dataset != IMAGENET:
             lines.append("what would separate them: a probe on such images, as by the command below")
         elif names := self.unprobed:
             of_them = "any" if len(names) == self.n_ties else f"{len(names)} of them ({_some(names)})"
             lines.append(f"what would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
-        kin = [one for one in self.ranked if one.number.basis == "kin"]
+        kin = [one for one in self.ranked if one.number.basis == "similar encoders"]
         n_kin = sum(not one.is_tie and not is_worse(one.number, self.ranked[0].number) for one in kin)
         if kin and len(kin) == len(self.ranked):
-            lines.append("of none of them is any number known: the order is that of their kin")
+            lines.append("of none of them is any number known: the order is that of similar encoders")
         elif n_kin:
-            lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
+            lines.append(f"{n_kin} more may be as good, of which no number is known (similar encoders)")
         return lines
 
     def build_tables(self: Ranking[ExpectedError]) -> list[AnswerTable]:
@@ -459,7 +461,7 @@ def is_worse(one: ExpectedError, other: ExpectedError) -> bool:
 
 def is_tied(one: ExpectedError, first: ExpectedError) -> bool:
     """Whether an encoder shares the first place, by numbers of its own."""
-    return one is first or (one.basis != "kin" and not is_worse(one, first))
+    return one is first or (one.basis != "similar encoders" and not is_worse(one, first))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -473,7 +475,7 @@ def select_racers(ranked: Sequence[RankedEncoder[ExpectedError]]) -> list[Ranked
     tied = [one for one in ranked if is_tied(one.number, ranked[0].number)]
     if len(tied) <= max(N_RACERS, TOO_MANY * len(ranked)):
         return []
-    tied.sort(key=lambda one: one.number.basis in ("other numbers", "kin"))
+    tied.sort(key=lambda one: one.number.basis in ("other numbers", "similar encoders"))
     of_families: dict[str, RankedEncoder[ExpectedError]] = {}
     for one in tied:
         of_families.setdefault(one.card.family, one)

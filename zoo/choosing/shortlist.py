@@ -447,7 +447,7 @@ def _notes(
             "who is worth a try; yours may be easier or harder for all."
         )
     if images.is_unmeasured:
-        notes.append(f"N{NOBODY.format(images.domain)[1:]} rest on kin.")
+        notes.append(f"N{NOBODY.format(images.domain)[1:]} rest on similar encoders.")
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:

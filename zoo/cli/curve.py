@@ -523,7 +523,7 @@ def _about_images(data: TransferData) -> tuple[dict[str, Any] | None, list[str]]
 
 
 class TrainingProgress:
-    """Progress on stderr: a bar over the steps of all runs on a terminal, else a line a run."""
+    """Progress on stderr: a bar over the steps of all runs on a terminal, else a line per run."""
 
     def __init__(self) -> None:
         self._bar = ProgressBar("steps")

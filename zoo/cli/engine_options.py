@@ -57,7 +57,7 @@ PROCESS_OPTIONS = (
         "--on",
         is_common=True,
         metavar="ENGINE",
-        help="local: one process a core or GPU; local:N processes; ray: a cluster on this machine; ray:HOST:PORT or "
+        help="local: one process per core or GPU; local:N processes; ray: a cluster on this machine; ray:HOST:PORT or "
         "ray:auto, one that runs.  [default: this process]",
     ),
     _worker_option("--part", metavar="K/N", callback=_part, help="Only part K of N of the work, as of a Slurm array."),

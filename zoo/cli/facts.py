@@ -33,7 +33,7 @@ from ..results.facts import (
 )
 from ..results.reported_values import PROTOCOLS
 from ..results.rows import open_stored_rows
-from ..results.values import EXPECTED, SETTINGS, ResultErratum, Summary
+from ..results.values import AUTHORS, EXPECTED, SETTINGS, ResultErratum, Summary
 from .output import NothingFound, make_record
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def explain_marks(table: Mapping[Fact, Sequence[str]]) -> list[str]:
 
 
 _OF_REPORTED = {
-    REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe",
+    REPORTED: f"{REPORTED}  an accuracy (higher is better) {AUTHORS} or others, by their own recipe",
     DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME --all says why",
 }
 

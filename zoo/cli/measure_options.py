@@ -316,7 +316,7 @@ DATA_OPTIONS = (
         "--scale",
         metavar="LOW,HIGH",
         callback=parse_scale,
-        help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
+        help="Values that are black and white, of images with more than 8 bits per channel.  [default: 0,65535 "
         "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
     ),
     _data_option(

@@ -413,7 +413,7 @@ def build_metrics_document(inputs: MetricInputs, found: Sequence[MetricResult]) 
 
 
 def _target(images: str, shown: dict[str, Any]) -> ImageData:
-    """Opens the data set to transfer to, with the same scale if its images have more than 8 bits a channel."""
+    """Opens the data set to transfer to, with the same scale if its images have more than 8 bits per channel."""
     from ..datasets import open_images
 
     if shown["scale"] is not None:

@@ -117,7 +117,7 @@ def print_on_dataset(numbers: Sequence[ReportedNumber], limit: int | None) -> No
         print_table(table)
     encoders, n = {one.encoder for one in shown}, len({one.encoder for one in numbers})
     count = f"{len(encoders)} of " * (len(encoders) < n) + format_count(n, "encoder")
-    notes = [f"{count} {OTHERS}; a table a protocol, which do not compare with each other"]
+    notes = [f"{count} {OTHERS}; a table per protocol, which do not compare with each other"]
     for encoder in sorted(encoders):
         told = evidence.describe_disagreements(one for one in numbers if one.encoder == encoder)
         notes += [f"origins differ: {encoder}, {words}" for words in told.values()]

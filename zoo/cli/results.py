@@ -24,7 +24,7 @@ from ..results.facts import DOUBTFUL, REPORTED, format_points, mark_protocols
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.reported_values import ReportedNumber
-from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
+from ..results.values import AUTHORS, IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -139,7 +139,7 @@ def results_command(
     that were measured, except those of an experiment (NAMES or --family show them). For encoders not measured on
     ImageNet-1K, the data set is shown on which most of them were. Values are means over seeds; --json and --long --csv
     have the rows one by one. --dataset also shows, in tables of their own, what others measured on that data set; and
-    --reported every number reported by authors and others, by protocols of their own.
+    --reported every number reported by authors or others, by protocols of their own.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
@@ -279,7 +279,7 @@ def _print_reported(
         table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, describe_number_origin(one)])
     print_table(make_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, numbers=[4]))
     counts = f"{format_count(len(numbers), 'number')} of {format_count(len(encoders), 'encoder')}"
-    notes = [f"{counts}, as printed in their sources    {REPORTED}  reported by authors or others"]
+    notes = [f"{counts}, as printed in their sources    {REPORTED}  {AUTHORS} or others"]
     print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason next to it"] * any(one.doubt for one in numbers))
 
 

@@ -101,7 +101,7 @@ def show_command(name: str, shows_all: bool, as_json: bool) -> None:
         lines += format_entry(about, told)
     if by_others:
         lines += [
-            *_title("Measured by others (percent, higher is better; a protocol an entry)"),
+            *_title("Measured by others (percent, higher is better; an entry per protocol)"),
             *format_reported_entries(by_others),
         ]
     lines += _section("Weights", parts["weights"])
@@ -413,7 +413,7 @@ def _reported(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]
         groups.setdefault(
             (describe_protocol_kind(one), describe_protocol_details(one), describe_number_origin(one)), []
         ).append(one)
-    lines = _title(f"{AUTHORS.capitalize()} and others (recipes differ, so mostly not comparable)")
+    lines = _title(f"{AUTHORS.capitalize()} or others (recipes differ, so mostly not comparable)")
     for (label, recipe, where), group in groups.items():
         told = [
             f"{'' if one.metric == TOP_1 else f'{one.metric} on '.replace('_', ' ')}{one.dataset} {one.printed}"

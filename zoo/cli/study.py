@@ -44,7 +44,7 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--tune", is_flag=True, help="Search the trees' settings anew instead of taking the stored ones.")
 @click.option("--trials", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Of that search, each.")
 @make_seed_option("Of folds and resamples.")
-@click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
+@click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one per core.")
 @add_json_option
 def study_command(
     names: tuple[str, ...],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | IO[bytes]
 
 COLOURS = "colours"
-"""Ends the kind of values of colours with more than 8 bits a channel, of which Pillow keeps the high 8."""
+"""Ends the kind of values of colours with more than 8 bits per channel, of which Pillow keeps the high 8."""
 
 _ORIENTATION, _BITS, _PHOTOMETRIC, _N_SAMPLES, _PLANES, _EXTRA_SAMPLES, _FORMAT = 274, 258, 262, 277, 284, 338, 339
 _GREY, _RGB, _SEPARATE, _SIGNED, _UNSIGNED = (0, 1), 2, 2, 2, 1  # of these tags

@@ -1,4 +1,4 @@
-"""Image files: which files are images, their metadata, and how they become upright images of 8 bits a channel.
+"""Image files: which files are images, their metadata, and how they become upright images of 8 bits per channel.
 
 Every source of images reads through :func:`read_image` or :func:`convert_opened_image`. When a source is opened, the
 heads of its files are read: orientation, kind of values and transparency decide the pixels, so that they enter the
@@ -252,7 +252,7 @@ class StoredFormat(NamedTuple):
     """In what a file differs from one upright image of 8-bit pixels."""
 
     orientation: int = 1  # of EXIF, from 1 to 8
-    values: str = ""  # of more than 8 bits a channel: their kind
+    values: str = ""  # of more than 8 bits per channel: their kind
     has_frames: bool = False  # more than the one that is shown
     turned_by: str = ""  # the library that turns the image before the zoo reads it
     is_transparent: bool = False  # a pixel is not opaque
@@ -340,7 +340,7 @@ class DecodingInfo:
 
 
 def read_image(path: str, image: str, show: DisplayOptions) -> Image.Image:
-    """The first image of a file, read to the end, upright, of 8 bits a channel and without transparency, in any mode.
+    """The first image of a file, read to the end, upright, of 8 bits per channel and without transparency, in any mode.
 
     ``image`` is its name in messages. Raises CorruptImage if it cannot be read or a value is not a number, DataError if
     its values have no range and there is no scale.

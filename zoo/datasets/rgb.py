@@ -63,7 +63,7 @@ REMEDY = "say which values are black and white, as in zoo.datasets.rgb.to_rgb(im
 
 
 class ValueKind(NamedTuple):
-    """The kind of the values of an image of more than 8 bits a channel."""
+    """The kind of the values of an image of more than 8 bits per channel."""
 
     kind: str  # "16-bit integers", "floating point", ...
     range: Scale | None  # black and white; None where they do not follow from the kind
@@ -73,9 +73,9 @@ class ValueKind(NamedTuple):
 def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None, background: str = WHITE) -> Image.Image:
     """An image as an encoder gets it: 8-bit RGB, upright as its EXIF orientation says, transparent parts over white.
 
-    Images of 8 bits a channel are converted as Pillow does. Unsigned integers of 16 bits (12 in a TIFF of 12 bits) keep
-    their high 8 bits, as in 16-bit colour files that Pillow reads; floating point from 0 to 1 is rounded to 255 steps.
-    A TIFF whose lowest value is white is inverted. Alpha that is opaque everywhere changes nothing.
+    Images of 8 bits per channel are converted as Pillow does. Unsigned integers of 16 bits (12 in a TIFF of 12 bits)
+    keep their high 8 bits, as in 16-bit colour files that Pillow reads; floating point from 0 to 1 is rounded to 255
+    steps. A TIFF whose lowest value is white is inverted. Alpha that is opaque everywhere changes nothing.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None, backg
         uint8, uint16 or floating point from 0 to 1. The fourth channel is alpha, from 0 to the largest value of the
         type, or 1.
     scale : (float, float), optional
-        The values that are black and white, for images and arrays of more than 8 bits a channel; what lies outside
+        The values that are black and white, for images and arrays of more than 8 bits per channel; what lies outside
         becomes black or white. With it, integers of any type are taken.
     background : str
         The colour that transparent parts are shown over, as :func:`PIL.ImageColor.getrgb` takes it, or "drop".
@@ -117,7 +117,7 @@ def convert_to_8_bits(
     name: str = "The image",
     remedy: str = REMEDY,
 ) -> Image.Image:
-    """The image, upright, with 8 bits a channel and no transparent pixel, in any mode; unchanged if it is so already.
+    """The image, upright, with 8 bits per channel and no transparent pixel, in any mode; unchanged if it is so already.
 
     ``name`` is that of the image in messages, ``remedy`` the advice on values without a range.
     """
@@ -200,7 +200,7 @@ def extract_array_alpha(array: np.ndarray, *, name: str = "The image") -> np.nda
 
 
 def infer_value_kind(image: Image.Image) -> ValueKind | None:
-    """The kind of the values of an image of more than 8 bits a channel; None of others.
+    """The kind of the values of an image of more than 8 bits per channel; None of others.
 
     16-bit colour counts as 8 bits, for Pillow reads the high 8 of them.
     """

@@ -99,7 +99,7 @@ class ImageShard(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageShardIndex:
-    """What is in a shard, one entry an image."""
+    """What is in a shard, one entry per image."""
 
     names: list[str] = field(default_factory=list)  # unique in the shard
     labels: list[int | str] = field(default_factory=list)
@@ -494,7 +494,7 @@ class EncodedImages:
         return self.show.open(io.BytesIO(encoded))
 
     def image(self, number: int) -> Image.Image:
-        """The image, upright, of 8 bits a channel and without transparency."""
+        """The image, upright, of 8 bits per channel and without transparency."""
         try:
             with self.opened(number) as image:
                 image.load()

@@ -315,7 +315,7 @@ MASK_KINDS: dict[str, SourceKind[DenseData]] = {
 
 
 def format_sources_help(kinds: Mapping[str, SourceKind[Any]]) -> str:
-    """A line a kind, for the help of the command line."""
+    """A line per kind, for the help of the command line."""
     return "".join(f"  {name:<23}  {kind.meaning}\n" for name, kind in kinds.items())
 
 
@@ -386,7 +386,7 @@ def open_images(
         Labels that differ only in case, in Unicode form, in spaces or in how a number is written are one class, with
         the spelling that most images have.
     scale : (float, float), optional
-        The values that are black and white, of images with more than 8 bits a channel; by default the ends of their
+        The values that are black and white, of images with more than 8 bits per channel; by default the ends of their
         range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
     background : str
         The colour that transparent parts of images are shown over, by a name or as "#rrggbb"; "drop" shows the colours

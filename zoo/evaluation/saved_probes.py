@@ -124,7 +124,7 @@ class SavedProbe:
     about : dict
         For JSON: protocol, seed, labels, what was chosen, images, metrics with intervals, versions.
     scale : (float, float) or None
-        The values that are black and white, of images with more than 8 bits a channel, as for those of the training.
+        The values that are black and white, of images with more than 8 bits per channel, as for those of the training.
     background : str
         The colour that transparent parts of images are shown over, or "drop", as for those of the training.
     load : callable

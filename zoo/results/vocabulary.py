@@ -380,7 +380,7 @@ _COMPONENT = (
     "percentage points",
     True,
     ("train -> val",),
-    "part of the full-shot error; signed where measured here, clipped at 0 where published",
+    "part of the full-shot error; signed where this project measured it, clipped at 0 where published",
 )
 _TRANSFER = (True, ("train -> val",))  # and any number of labelled images
 _SPLITS_OF_NEEDS = {  # by what a metric of features needs

@@ -19,7 +19,7 @@ _OF_BASIS = {
     "another protocol": "measured by another protocol",
     "reported probe": f"{EXPECTED} from a reported linear probe",
     "other numbers": f"{EXPECTED} from other numbers",
-    "kin": f"{EXPECTED} from encoders alike",
+    "similar encoders": f"{EXPECTED} from similar encoders",
 }
 
 _SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
@@ -102,8 +102,8 @@ def format_column_label(fact: Fact) -> str:
 def describe_basis(basis: str, how: str = "measured") -> str:
     """What kind of number an error is, by what it rests on: a basis of :mod:`zoo.choosing.expectations`.
 
-    >>> describe_basis("the study"), describe_basis("the study", "extrapolated"), describe_basis("kin")
-    ('measured by the study', 'extrapolated from the study', 'expected from encoders alike')
+    >>> describe_basis("the study"), describe_basis("the study", "extrapolated"), describe_basis("similar encoders")
+    ('measured by the study', 'extrapolated from the study', 'expected from similar encoders')
     """
     return _OF_BASIS[basis] if how == "measured" or _OF_BASIS[basis].startswith(EXPECTED) else f"{how} from {basis}"
 

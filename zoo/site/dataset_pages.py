@@ -147,7 +147,7 @@ def build_files(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
 
 
 def tabulate_by_others(entry: SiteEntry) -> dict[str, Any] | None:
-    """What others measured of an encoder, a row per data set and a column a protocol of an origin; None without any.
+    """What others measured of an encoder, a row per data set and a column per protocol of an origin; None without any.
 
     ``heads`` are kind of protocol and origin; rows by domain have page or "", title and cells.
     """

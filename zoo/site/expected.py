@@ -19,7 +19,7 @@ from .drawing import Fill
 
 FILL_OF: dict[Basis, Fill] = {
     **dict.fromkeys(MEASURED, "full"), "another protocol": "half", "reported probe": "half", "other numbers": "open",
-    "kin": "open",
+    "similar encoders": "open",
 }  # fmt: skip
 
 

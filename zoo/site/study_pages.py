@@ -150,7 +150,7 @@ def run_studies_cached(
 ) -> list[Kept]:
     """Every study on the shipped encoders: from the cache, or run now and kept there.
 
-    ``n_processes`` is 0 for one a core, at most four. ``tell`` is called with what is done.
+    ``n_processes`` is 0 for one per core, at most four. ``tell`` is called with what is done.
     """
     folder = get_cache_folder() / "studies"
     places = {study.name: folder / f"{study.name}-{_key(study)}.json" for study in chosen}

@@ -35,7 +35,7 @@ class StudyOptions:
     seed: int = 0  # of the bootstrap, the folds and the tuning
     tune: bool = False  # search the trees' settings anew instead of taking the stored ones
     n_trials: int = 50  # of that search, each target
-    n_workers: int = 0  # processes; 0 means one a core
+    n_workers: int = 0  # processes; 0 means one per core
     encoders: tuple[str, ...] = ()  # of the radar; empty means those of the paper
     progress: Progress = ignore_progress
 

@@ -211,7 +211,7 @@ Bound: TypeAlias = Literal["=", ">", "<"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsSaved:
-    """What scratch needs to reach the encoder's risk, one entry a regime."""
+    """What scratch needs to reach the encoder's risk, one entry per regime."""
 
     n: tuple[int, ...]  # labels that the encoder was trained on
     scratch_n: tuple[float | None, ...]  # labels with which scratch has the encoder's risk; None with only a bound

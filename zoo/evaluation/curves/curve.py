@@ -120,7 +120,7 @@ def calibrated_curve(
     Raises
     ------
     DataError
-        If maximal supervision is no better than the constant baseline, there is not one entry a regime, labels do not
+        If maximal supervision is no better than the constant baseline, there is not one entry per regime, labels do not
         rise, a risk is not finite, or risks have different numbers of draws.
 
     Examples

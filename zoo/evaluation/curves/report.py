@@ -465,7 +465,7 @@ Rows: TypeAlias = dict[Measurement, dict[str, Any]]
 
 
 def make_curve_rows(report: CurveReport, *, source: str = SOURCE, day: date | None = None) -> Rows:
-    """Measurements with their provenance, for :func:`zoo.results.recording.record`: one row a run and metric.
+    """Measurements with their provenance, for :func:`zoo.results.recording.record`: one row per run and metric.
 
     The controls are there for every encoder, under its name, and say in their protocol which they are. A recorded risk
     of maximal supervision is a row without seed and interval. An encoder without a card is refused.

@@ -19,7 +19,7 @@ Zoo.pages.choose = () => {
   const { steps, start, kinds, devices } = BUDGET, { points } = Zoo, usual = "error-asc", element = Zoo.element;
   const all = BUDGET.rows.map((row, place) => ({ place, ...Object.fromEntries(BUDGET.fields.map((name, field) => [name, row[field]])) }));
   const heads = [...document.querySelectorAll("#ranking [data-name]")], sizes = { parameters: ["parameters", "count", "low"], dim: ["feature dimension", "number", "low"], speed: ["images per second", "number", "high"] };
-  const href = one => `encoders/${one.file}.html`, link = one => element("a", { href: href(one) }, Zoo.name(one.id)), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
+  const href = one => `encoders/${one.file ?? one.id}.html`, link = one => element("a", { href: href(one) }, Zoo.name(one.id)), rounded = value => (+value.toPrecision(3)).toLocaleString("en");
   const speedOf = ({ speeds }) => speeds && (speeds[1] ? `~${rounded(speeds[0])}` : rounded(speeds[0])), spread = ({ speeds }) => speeds?.[1] && `${rounded(speeds[1])} to ${rounded(speeds[2])}, expected`;
   const restsOn = one => ["interpolated", "extrapolated"].includes(one.how) ? `${one.basis}, ${one.how}` : one.basis;
   const caption = document.querySelector("#ranking caption span"), ranked = caption.textContent;
@@ -52,7 +52,7 @@ Zoo.pages.choose = () => {
     const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ").replace(/s$/, "")} images` : "for special images");
     beside = kept.map(one => ({ ...one, why: whyNot(one) })).filter(one => one.why);
     if (beside.length < kept.length) kept = kept.filter(one => !whyNot(one)); else beside = [];
-    kept.forEach((one, place) => Object.assign(one, { rank: place + 1, tie: !place || one.basis !== "kin" && !Zoo.isWorse(one, kept[0]) }));
+    kept.forEach((one, place) => Object.assign(one, { rank: place + 1, tie: !place || one.basis !== "similar encoders" && !Zoo.isWorse(one, kept[0]) }));
     return { left, options };
   }
   const row = one => {
