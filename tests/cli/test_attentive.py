@@ -26,6 +26,14 @@ def test_evaluate_says_what_pooling_hides(tmp_path: Path) -> None:
     assert "What pooling hides, full" in page and "Attentive probe zoo-attentive-2" in page
 
 
+def test_of_several_numbers_of_labels_a_table_says_what_pooling_hides(tmp_path: Path) -> None:
+    asked = ("evaluate", ENCODER, "digits", *QUICK, "--settings", "3-shot,full", "--seeds", "1", "--no-record")
+    told = run(*asked, "--page", tmp_path / "page.html")
+    for text in (told.stdout, (tmp_path / "page.html").read_text()):
+        assert "What pooling hides: points by which a linear probe of averaged patches errs more" in text
+    assert told.output.count("accuracy of the attentive probe minus") == 1
+
+
 @for_each(
     [
         (("--probe", "attentive", "--no-knn"), "attentive probes are of maps"),

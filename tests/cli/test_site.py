@@ -25,7 +25,7 @@ FEW = ("--only", "dino_vitS16", "--only", "MAE_vitb*")
 
 
 def pages(contents: Contents, renderer: SiteRenderer) -> Iterator[File]:
-    """The first page and one an encoder; those of the zoo have tests of their own."""
+    """The first page and one per encoder; those of the zoo have tests of their own."""
     yield File("index.html", f"<title>{contents.title}</title>".encode())
     for entry in contents.entries.values():
         yield File(f"encoders/{entry.file}.html", f"{entry.id} {entry.is_mine} {len(entry.own_means)}".encode())

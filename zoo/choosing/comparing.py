@@ -181,7 +181,7 @@ def draw_label_parts(y: Rows, order: Rows, groups: Array | None) -> list[tuple[R
     """Parts of the labels by size, fewest first: up to three a size, disjoint, each within one of the next size.
 
     ``order`` are the images in the order of visits. Without groups the parts of a size have the classes alike. Sizes at
-    which a class has no image, or with fewer than two a class on average, are left out.
+    which a class has no image, or with fewer than two per class on average, are left out.
     """
     n_classes = len(np.unique(y))
     turn = np.empty(len(y), np.int64)

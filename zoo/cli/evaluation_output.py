@@ -57,7 +57,7 @@ def build_shown_evaluation(found: Evaluation, document: Document) -> dict[str, A
     return {
         "tables": [one.as_texts() for one in (*_build_evaluation_tables(found, document), *law)],
         "doubts": [
-            *(one.text for one in found.pooled),
+            *(one.text for one in found.pooled[-1:]),
             *list_risk_doubts(found.risk),
             *_left_out(document["left_out"]),
             *_problems(document),
@@ -98,7 +98,7 @@ def render_evaluation_page(
         answers = [
             f"With all {document['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted "
             f"wrongly: {100 * wrong / mistakes.n_test:.1f} %.",
-            *(f"{one.text[:1].upper()}{one.text[1:]}." for one in found.pooled),
+            *(f"{one.text[:1].upper()}{one.text[1:]}." for one in found.pooled[-1:]),
         ]
         kind = found.kind.capitalize()
         tables = _build_evaluation_tables(found, document)

@@ -103,7 +103,7 @@ def _with_parts(table: LabelTable) -> LabelTable:
 
 
 def _read_json(file: Path, *, is_unlabelled: bool = False) -> LabelTable:
-    """Records, one a line or in a list; paths with a label each; or what COCO and iNaturalist write."""
+    """Records, one per line or in a list; paths with a label each; or what COCO and iNaturalist write."""
     text = read_text(file)
     try:
         is_lines = file.suffix.lower() == ".jsonl"
@@ -236,6 +236,6 @@ def require_one_label(table: LabelTable) -> None:
         name = "" if image is None else f" {table.columns[image][several[0]]!r} with"
         raise DataError(
             f"{len(several):,} of {len(table):,} images of {table.file} have several classes, the first is{name} "
-            f"{table.columns[at or 0][several[0]]!r}; expected one an image, or --multi-label, which takes them for "
+            f"{table.columns[at or 0][several[0]]!r}; expected one per image, or --multi-label, which takes them for "
             "tags."
         )

@@ -196,7 +196,7 @@ def make_unlabelled_images(
 ) -> ImageSet:
     """Images without labels, such as those that a probe is to classify, as an image set; its labels are all -1.
 
-    ``images`` are PIL images, arrays (height, width[, 3]) or paths; ``names``, one an image, are by default the paths,
+    ``images`` are PIL images, arrays (height, width[, 3]) or paths; ``names``, one per image, are by default the paths,
     and numbers of images in memory. ``scale``, ``background`` and ``max_pixels`` are as for
     :func:`~zoo.datasets.open_images`. DataError says if one is none of these, two have the same name, or the values of
     one have no range.

@@ -517,7 +517,7 @@ def _table(losses: Sequence[np.ndarray]) -> np.ndarray:
     sizes = sorted({np.shape(one) for one in losses})
     if len(sizes) > 1 or len(sizes[0]) != 1 or not sizes[0][0]:
         raise DataError(
-            f"The losses to resample have the shapes {', '.join(map(str, sizes))}; expected one loss an image, of the "
+            f"The losses to resample have the shapes {', '.join(map(str, sizes))}; expected one loss per image, of the "
             "same test images in every run."
         )
     table = np.stack([np.asarray(one, np.float64) for one in losses], axis=1)

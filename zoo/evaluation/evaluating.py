@@ -179,7 +179,20 @@ class Evaluation(ShownInNotebooks):
                 replace(own, title=f"{own.title}, by attentive probes", notes=[]),
                 replace(other, title=f"{other.title}, by linear probes of averaged patches"),
             ]
-        return [AnswerTable(title=title, about=about, columns=columns), *parts]
+        tables = [AnswerTable(title=title, about=about, columns=columns), *parts]
+        if len(self.pooled) > 1:
+            points, ends = make_interval_columns((one.gain for one in self.pooled), "hidden", key="hidden_points")
+            compared = [
+                AnswerColumn("labels", [one.linear.setting.name for one in self.pooled]),
+                *make_interval_columns(
+                    (one.linear.error for one in self.pooled), "linear probe %", key="linear_percent"
+                ),
+                replace(points, form=lambda value: f"{value:+.1f}"),
+                ends,
+            ]
+            title = "What pooling hides: points by which a linear probe of averaged patches errs more"
+            tables.insert(1, AnswerTable(title=title, columns=compared))
+        return tables
 
 
 def average_maps(maps: Features) -> Features:

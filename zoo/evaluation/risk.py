@@ -170,7 +170,7 @@ class Risk:
     metric: str  # "linear_probe_error", or "supervised_twin_error" for R_PhiF
     split: str  # "train -> val"
     error: Interval  # in percent; mean over the runs
-    runs: tuple[ProbeRun, ...]  # one a seed; empty if the error was recorded elsewhere
+    runs: tuple[ProbeRun, ...]  # one per seed; empty if the error was recorded elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -207,7 +207,7 @@ def find_other_measurements(card: EncoderCard) -> dict[str, list[SeedMean]]:
 
 
 def build_eval_results(found: ImageNetMeasurements) -> list[EvalResult]:
-    """The measurements as huggingface_hub's records, one a setting."""
+    """The measurements as huggingface_hub's records, one per setting."""
     return [
         EvalResult(
             task_type="image-classification",

@@ -170,7 +170,7 @@ def _reported(name: str) -> Fact:
 
 
 def list_others_columns() -> list[str]:
-    """Names of the columns of what others measured, one a data set."""
+    """Names of the columns of what others measured, one per data set."""
     from .evidence import list_datasets  # whose table other columns do without
 
     return [OTHERS + name.replace("-", "_") for name in list_datasets()]

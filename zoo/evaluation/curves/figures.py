@@ -51,7 +51,7 @@ _TITLE_POINTS = 13.0  # between frame and title, for numbers of labels
 
 
 def make_curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None) -> Figure:
-    """Both panels, for curves of one metric on one data set, one an encoder; up to about 8 can be told apart."""
+    """Both panels, for curves of one metric on one data set, one per encoder; up to about 8 can be told apart."""
     if not curves:
         raise QueryError("Got no curve to draw, expected at least one.")
     labels = [format_curve_label(curve) for curve in curves]

@@ -123,7 +123,7 @@ class Recipe:
         if self.accumulate > self.batch_size:
             raise QueryError(
                 f"The recipe has accumulate={self.accumulate} with batch_size={self.batch_size}; expected at most one "
-                "forward pass an image."
+                "forward pass per image."
             )
         if self.precision not in ("float32", "bfloat16", "float16"):
             raise QueryError(f"The recipe has precision={self.precision!r}; expected float32, bfloat16 or float16.")

@@ -225,7 +225,7 @@ def _pair(cluster_learnability: Any, intrinsic_dimension: Any) -> Array:
 
 
 def _numbers(values: Any, name: str) -> Array:
-    """Finite numbers, one an encoder, float64 (n_encoders,)."""
+    """Finite numbers, one per encoder, float64 (n_encoders,)."""
     found = check_finite_numbers(values, name=name, n_axes=1)
     if not len(found):
         raise DataError(f"{name} is empty, expected one number per encoder.")

@@ -430,7 +430,7 @@ def nleep(
     y : array, shape (n,)
         Labels of two classes or more.
     per_class : int
-        Gaussians a class, 5 in the paper; at most one for two images are fitted.
+        Gaussians per class, 5 in the paper; at most one for two images are fitted.
     energy : float
         Share of the variance that the principal components keep, above 0 and up to 1.
     covariance : {"diag", "full", "tied", "spherical"}
