@@ -136,9 +136,9 @@ def test_every_page_says_the_same_number_of_encoders_that_the_study_measured() -
     text, _ = table(contents)
     [about] = about_page.build_files(contents, SiteRenderer(contents))
     sets = next(iter(dataset_pages.build_files(contents, SiteRenderer(contents)))).content.decode()
-    row = sets.partition(">ImageNet-1K</a>")[2].partition("</tr>")[0]
+    row = sets.partition(">ImageNet-1K</a>")[2].partition("<tr")[0]
     assert f"<b>{n}</b> {STUDY}" in text and f"{n} have an error on ImageNet-1K" in about.content.decode()
-    assert f'data-label="by the study or this project">{n}</td>' in row
+    assert f'data-label="by the study or this project">{n}<td' in row
 
 
 def answers(text: str) -> list[dict[str, str]]:
