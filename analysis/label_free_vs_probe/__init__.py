@@ -127,7 +127,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[
             *label_free_figures({file_key(name): one for name, one in found.items()}),
-            *(grid_figure(file_key(dataset), own) for dataset, own in grids.items()),
+            *(grid_figure(dataset, own) for dataset, own in grids.items()),
         ],
         rows=[row for name, one in found.items() for row in tables.rows_of(one.population, one)],
         notes=[

@@ -333,12 +333,12 @@ def label_free_figures(found: Mapping[str, Predictions]) -> list[Figure]:
     return figures
 
 
-def grid_figure(key: str, estimates: Sequence[Estimate]) -> Figure:
+def grid_figure(dataset: str, estimates: Sequence[Estimate]) -> Figure:
     """Pearson's r of CLID by numbers of clusters and neighbours."""
     pearson = [one for one in estimates if one.method.startswith("Pearson")]
     return Figure(
-        name=f"grid_{key}",
-        title="Robustness of CLID to its hyper-parameters (CLID, Figure 2)",
+        name=f"grid_{file_key(dataset)}",
+        title=f"Robustness of CLID to its hyper-parameters on {dataset} (CLID, Figure 2)",
         caption=f"Pearson's r of CLID with full-shot accuracy of {pearson[0].n} encoders, by the number of k-means "
         "clusters and of neighbours behind cluster learnability.",
         draw=partial(draw_grid, pearson),

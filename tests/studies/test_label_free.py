@@ -117,5 +117,7 @@ def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     with pytest.raises(QueryError, match="several numbers of neighbours"):
         claims.fewer_neighbours_are_better(claims.Held(predictions=""))
     with use_style():
-        drawing = figures.grid_figure("p", estimates).draw()
+        figure = figures.grid_figure("p", estimates)
+        drawing = figure.draw()
+    assert figure.name == "grid_p" and "on p" in figure.title  # a title of its own, by which the page tells two apart
     assert len(drawing.axes[0].texts) == 3
