@@ -64,7 +64,7 @@ def build_convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
 def build_convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
     """A ConvNeXt of timm, by its name there, whose pooled map is not normed.
 
-    SparK and its kin never train the last norm, for what they decode is the map before it.
+    SparK and networks like it never train the last norm, for what they decode is the map before it.
     """
     model, width = build_timm_model(name)
     cast(Any, model).head.norm = nn.Identity()

@@ -146,7 +146,7 @@ def convert_dinov2(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
 
 def convert_transformers_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """Vision transformers of transformers: ViT, DeiT, BEiT and its kin, DINOv2 with and without registers; and Theia's.
+    """Vision transformers of transformers: ViT, DeiT, BEiT and its like, DINOv2 with or without registers; Theia's.
 
     Source: huggingface/transformers, ``modeling_vit.py``, ``modeling_data2vec_vision.py``, ``modeling_dinov2.py`` and
     ``modeling_dinov2_with_registers.py``; theaiinstitute/theia, ``models/backbones.py``.
