@@ -201,7 +201,7 @@ class SegmentationResult(DenseResult):
         ]
         absent = [name for name, n in pixels.items() if not n]
         notes = [f"no test mask holds {', '.join(absent)}, so that the mean is without"] if absent else []
-        return AnswerTable(columns=columns, title=f"classes, {self.name}", notes=notes)
+        return AnswerTable(columns=columns, title=f"Classes, {self.name}", notes=notes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
