@@ -347,6 +347,12 @@ def test_arrays_of_whole_numbers_are_masks(tmp_path: Path) -> None:
         np.save(root / "train/masks/a.npy", wrong)
         with pytest.raises(DataError, match=f"The mask 'train/masks/a.npy' of .* cannot be read .it is {words}"):
             open_dense(root, task="segmentation")
+    with open(root / "train/masks/a.npy", "wb") as file:  # a head of more numbers than any memory holds
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<i8", "fortran_order": False, "shape": (1 << 30, 1 << 25)}
+        )
+    with pytest.raises(DataError, match=r"The mask 'train/masks/a.npy' of .* cannot be read"):
+        open_dense(root, task="segmentation")
 
 
 def test_parquet_files_have_images_and_masks_in_two_columns(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ RULES = "images-1"
 """Name of the way from stored values and orientations to pixels; part of fingerprints where it matters."""
 
 DICOM = "DICOM"  # as a kind of values
-_OBJECT = re.compile(r" <[\w.]+ object at 0x[0-9a-fA-F]+>")  # bytes in memory, in messages of Pillow
+_OBJECT = re.compile(r" <[\w.]+ (?:object at 0x[0-9a-fA-F]+|name=.*)>")  # bytes or an open file, in messages of Pillow
 _N_REFUSED = 2000  # the same where a scale is proposed, which must fit all of them
 _LIKE_A_BAND = (
     "with a further band that is marked as alpha and mostly neither opaque nor transparent, as near infrared: "
@@ -360,7 +360,8 @@ def read_image(path: str, image: str, show: DisplayOptions) -> Image.Image:
         with open_regular(path) as file, show.open(file) as opened:
             opened.load()
     except DECODING_ERRORS as error:
-        reason = ": ".join(filter(None, (format_reason(error), find_remedy(path))))
+        is_empty = os.path.isfile(path) and not os.path.getsize(path)
+        reason = ": ".join(filter(None, ("it is empty" if is_empty else format_reason(error), find_remedy(path))))
         raise CorruptImage.of(image, image_set=show.image_set, reason=reason) from error
     return convert_opened_image(opened, image, show)
 
@@ -656,6 +657,8 @@ def format_reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, Image.DecompressionBombError):
         return f"{error}: --max-pixels N, or max_pixels= in Python, allows an image of N pixels"
+    if isinstance(error, AttributeError) and error.name:  # of pydicom
+        return f"it has no {error.name}"
     if "pickle" in str(error):  # what NumPy takes any other file for
         return "it is of another kind, or holds Python objects, which are never unpickled"
     said = _OBJECT.sub("", str(error))

@@ -22,7 +22,15 @@ from .annotations import read_annotations
 from .coco_masks import CocoMasks, PanopticMasks, is_coco_file, read_coco_masks
 from .dense import CLASS, NUMBERS_OF_CLASSES, DenseData, Maps, MapSet
 from .folders import ImageTree, list_tree, make_files_image_set
-from .image_files import DECODING_ERRORS, SUFFIXES, DisplayOptions, format_reason, read_image_grid, read_opened_grid
+from .image_files import (
+    ARRAY_ERRORS,
+    DECODING_ERRORS,
+    SUFFIXES,
+    DisplayOptions,
+    format_reason,
+    read_image_grid,
+    read_opened_grid,
+)
 from .images import ImageSet, compute_digest, hash_encoded_images, hash_image_files
 from .mask_values import (
     BACKGROUND,
@@ -126,7 +134,7 @@ class FileMasks:
                     return read_stored_array(np.load(stream, allow_pickle=False))
                 with Image.open(stream) as opened:
                     return read_stored_mask(opened)
-        except DECODING_ERRORS as error:
+        except (*DECODING_ERRORS, *ARRAY_ERRORS) as error:
             raise DataError(
                 f"The mask {path!r} of {self.image_set!r} cannot be read ({format_reason(error)}); restore it, or "
                 "remove it and its image."

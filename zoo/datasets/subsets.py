@@ -392,8 +392,9 @@ def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarra
         copies = f", {n_unlike:,} without copies," * (n_unlike < n)
         what_is = f"{n:,} image{'s' * (n > 1)}{copies}{groups}"
         raise DataError(
-            f"Splitting the {what_is} of {images.name!r} leaves {whom} an image; take another "
-            "share or seed, add images or groups, or split them yourself into train/ and val/."
+            f"Splitting the {what_is} of {images.name!r} leaves {whom} an image; "
+            f"{'take another share or seed, ' * (n > 1)}add images or groups, or split them yourself into train/ and "
+            "val/."
         )
     return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 
