@@ -8,6 +8,9 @@ processes of their own: processor seconds of user and kernel, and the most resid
 thousand images more take, from one size to the next: equal numbers are linear growth. With ``--maps`` they are maps of
 patches, stored as float16; a third process ("read") goes through all of them, 64 images at a time, and a fourth
 ("probe") trains a quick attentive probe on those of the training images.
+
+On 2026-11-30, two cores at a load of 4: 1,000, 10,000 and 100,000 images of 64 px took 9.7, 30.4 and 180 processor
+seconds (2.3 and 1.7 per 1,000 more) with peaks of 726, 729 and 747 MB; asked again 6.0, 13.9 and 37.3 s.
 """
 
 from __future__ import annotations
