@@ -70,6 +70,13 @@ def test_every_word_is_found_in_what_an_encoder_answers_to(words: list[str], fou
     assert len(FINDER.find(words)) == len(found)
 
 
+def test_an_encoder_made_of_a_network_of_another_size_does_not_answer_to_its_name() -> None:
+    finder = load_catalogue().finder
+    for words, other in (("vit-b 16", "metaclip2_vitS16_224_worldwide"), ("vit giant", "franca_dinov2_vitB14_in21k")):
+        found = finder.find([words])
+        assert len(found) > 40 and other not in found
+
+
 def test_a_slip_of_the_pen_suggests_what_was_meant() -> None:
     assert FINDER.instead_of(["dinvo3", "vitb"])[0] == "dinov3"
     assert FINDER.nearest("dinvo3_vitB16")[0] == "dinov3_vitB16_lvd"

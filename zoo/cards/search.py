@@ -63,14 +63,21 @@ def is_glob(word: str) -> bool:
 def format_search_names(facts: Mapping[str, Any]) -> str:
     """What an encoder answers to, from the checked facts of its card: a line each, the id, family and method first."""
     whole = [facts["id"], facts["family"], *_texts(facts, "objective.name")]
+    sizes = [_SIZES[match[1]] for text in _texts(facts, "architecture.name") if (match := re.match(_SIZED, text))]
+
+    def is_of_size(text: str) -> bool:
+        """False of the network of another size of which options make this one."""
+        named = set(_SIZES.values()).intersection(_SEPARATORS.split(text))
+        return not sizes or not named or not named.isdisjoint(sizes)
+
     places = [
         match[match.lastindex or 0]
         for field in _PLACE_FACTS
         for text in _texts(facts, field)
-        if (match := re.match(_PLACES, text))
+        if (match := re.match(_PLACES, text)) and (field != "architecture.backbone" or is_of_size(text))
     ]
     others = [text for field in _FACTS for text in _texts(facts, field)]
-    others += [_SIZES[match[1]] for text in _texts(facts, "architecture.name") if (match := re.match(_SIZED, text))]
+    others += sizes
     others += [match[1] for text in _texts(facts, "provenance.url") if (match := re.match(_MAKER, text))]
     others += [also for text in others if (also := _ALSO.get(text.casefold()))]
     lines = [" ".join(_SEPARATORS.sub(" ", text.casefold()).split()) for text in [*places, *others]]
