@@ -34,6 +34,7 @@ NO_HOME = Path(os.devnull, "ssl-zoo")
 """Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
 _shipped_only: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _seen: ContextVar[dict[tuple[object, ...], object] | None] = ContextVar("seen", default=None)
+_N_THREADS = 8  # that read files at once
 _Found = TypeVar("_Found")
 _Item = TypeVar("_Item")
 
@@ -199,7 +200,7 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     return open(path, "rb")
 
 
-def map_in_threads(function: Callable[[_Item], _Found], items: Sequence[_Item], *, n_threads: int = 8) -> list[_Found]:
+def map_in_threads(function: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
     """What a function that reads a file returns on each item, in their order; several are read at once, for files may
     be far away.
 
@@ -207,9 +208,9 @@ def map_in_threads(function: Callable[[_Item], _Found], items: Sequence[_Item], 
     """
     from concurrent.futures import ThreadPoolExecutor  # most commands read no image
 
-    step = max(1, min(32, len(items) // (4 * n_threads)))
+    step = max(1, min(32, len(items) // (4 * _N_THREADS)))
     blocks = [items[first : first + step] for first in range(0, len(items), step)]
-    with ThreadPoolExecutor(n_threads) as threads:
+    with ThreadPoolExecutor(_N_THREADS) as threads:
         return [one for found in threads.map(lambda block: [*map(function, block)], blocks) for one in found]
 
 

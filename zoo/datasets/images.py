@@ -226,7 +226,7 @@ def hash_image_files(files: Sequence[str]) -> Contents:
     """
 
     def read() -> Contents:
-        return _numbers(map_in_threads(_of_file, files, n_threads=min(16, 2 * (os.cpu_count() or 1))))
+        return _numbers(map_in_threads(_of_file, files))
 
     return load_file_contents(files, read)
 
