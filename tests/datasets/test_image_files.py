@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import zoo
 from tests.cli_runner import document, run
 from tests.each import for_each
 from tests.image_files import exif, shades, stored
@@ -228,6 +229,7 @@ def test_images_above_the_limit_of_pixels_are_read_where_asked_for_also_by_worke
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = folder_of(tmp_path / "slides", in_8_bits, n=(3, 2))
+    zoo.load(ENCODER)  # for the first time it computes features of the zoo's own images, which are larger
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 250)  # in place of 89 million; images have 576
     with pytest.raises(CorruptImage, match="--max-pixels N"):
         open_images(root).train.images[0]
