@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
@@ -12,9 +13,11 @@ from tests.each import for_each
 from tests.encoder_checks import blocks_that_pass_on, reduced_transformer
 from tests.meta import KnownShapes
 from zoo.cards.catalogue import load_catalogue
+from zoo.cards.representations import Transformer, infer_network
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS
+from zoo.errors import QueryError
 from zoo.loading import list_weights_sources
 from zoo.weights.locations import resolve_source
 
@@ -32,6 +35,20 @@ def same_network() -> dict[str, list[list[EncoderCard]]]:
     return {next(iter(group.values()))[0].id: list(group.values()) for group in groups.values()}
 
 
+WIDTHS = {  # channels of maps whose mean passes more layers, or none, before it is the features
+    "sup_mobilenetv3L_miil_in21k": 960,
+    "openclip_coca_vitB32_laion2b": 768,
+    "openclip_coca_vitL14_laion2b": 1024,
+    "conch_v1_vitB16": 768,
+    "conch_v1_5_vitL16": 1024,
+    "keep_vitL16": 1024,
+    "plip_vitB32": 768,
+    "jigsaw_alexnet": 256,
+    "colorization_alexnet": 256,
+    "rotnet_alexnet": 256,
+    "deepcluster_alexnet": 256,
+}
+
 NETWORKS = same_network()
 N_PARTS = 4  # so that they are spread over processes; about 25 s of one core together, for a thousand cards
 
@@ -43,6 +60,7 @@ def test_an_encoder_is_what_its_card_says_and_every_card_names_places_and_layout
         for number, cards in enumerate(groups):
             encoder = build_encoder(cards[0], device="meta")
             check_network(cards, encoder, n_run=1 if number == 0 else 0)
+            check_maps(cards[0], encoder)
             for card in cards:
                 check_places(card, encoder)
 
@@ -51,17 +69,44 @@ def test_an_encoder_is_what_its_card_says_and_every_card_names_places_and_layout
 
 def check_network(cards: list[EncoderCard], encoder: Encoder, *, n_run: int) -> None:
     """Of timm's blocks that keep the shape of their tokens so many are run: the others are like the first."""
-    dim, about = cards[0].representation.dim, cards[0].preprocess
-    is_of_timm = cards[0].architecture.backbone.startswith("timm:")
-    is_transformer = is_of_timm and hasattr(encoder.backbone, "num_prefix_tokens")
-    images = torch.empty(2, len(about.mean), about.crop_px, about.crop_px, device="meta")
-    with blocks_that_pass_on(encoder, after=n_run) if is_transformer else nullcontext(), KnownShapes():
-        features = encoder(images)
+    dim = cards[0].representation.dim
+    with only_blocks(cards[0], encoder, n_run):
+        features = encoder(images_of(cards[0]))
     assert features.shape == (2, dim), cards[0].id
     assert features.dtype == torch.float32
     assert {tensor.device.type for tensor in encoder.state_dict(keep_vars=True).values()} == {"meta"}
     n_parameters = sum(parameter.numel() for parameter in encoder.parameters())
     assert {card.id: card.architecture.n_parameters for card in cards} == {card.id: n_parameters for card in cards}
+
+
+def check_maps(card: EncoderCard, encoder: Encoder) -> None:
+    network, images = infer_network(card), images_of(card)
+    with only_blocks(card, encoder, 0):
+        n, width, rows, columns = encoder.maps(images).shape
+        assert (n, rows) == (2, columns) and rows > 1, card.id
+        expected = network.width if isinstance(network, Transformer) else encoder.dim
+        assert width == WIDTHS.get(card.id, expected), card.id
+        if network is None or network.n_blocks is None:
+            with pytest.raises(QueryError, match=r"Found layer=0, but the zoo does not know the blocks"):
+                encoder.maps(images, 0)
+            return
+        block = network.n_blocks // 2
+        widths = [network.width] * (block + 1) if isinstance(network, Transformer) else network.stages.of_blocks
+        n, width, rows, columns = encoder.maps(images, block).shape
+        assert (n, rows, width) == (2, columns, widths[block]) and rows > 1, card.id
+
+
+def images_of(card: EncoderCard) -> torch.Tensor:
+    px = card.preprocess.crop_px
+    return torch.empty(2, len(card.preprocess.mean), px, px, device="meta")
+
+
+@contextmanager
+def only_blocks(card: EncoderCard, encoder: Encoder, n_run: int) -> Iterator[None]:
+    """Inside, so many of the blocks of timm's transformers are run, whose tokens keep their shape."""
+    is_transformer = card.architecture.backbone.startswith("timm:") and hasattr(encoder.backbone, "num_prefix_tokens")
+    with blocks_that_pass_on(encoder, after=n_run) if is_transformer else nullcontext(), KnownShapes():
+        yield
 
 
 def check_places(card: EncoderCard, encoder: Encoder) -> None:
