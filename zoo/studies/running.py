@@ -79,13 +79,13 @@ def find_study(name: str) -> Study:
                 f"There is no file {name}, expected the path of a study; 'zoo study' lists the shipped ones."
             )
         return read_study(path)
-    known = list_studies()
+    known = list_shipped_studies()
     if name in known:
-        return known[name]
+        return read_study(known[name])
     folded = name.casefold().replace("-", "_")
     begun = [study for study in known if study.startswith(folded)] if folded else []
     if len(begun) == 1:
-        return known[begun[0]]
+        return read_study(known[begun[0]])
     if begun:
         raise QueryError(f"Got the study {name!r}, with which {' and '.join(begun)} begin; write one of them out.")
     raise UnknownName("study", name, known, hint="'zoo study' lists them all.")
