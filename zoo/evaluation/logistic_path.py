@@ -106,7 +106,8 @@ class PathFit:
 class RegularisationPath:
     """Fits of one problem under several penalties, judged by one validation set.
 
-    ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale, and 2 for two classes.
+    ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale, and 2 for two classes. The
+    validation set of a fold is judged with those of the others, and by itself for ``progress`` alone.
     """
 
     def __init__(
@@ -121,10 +122,12 @@ class RegularisationPath:
         max_iterations: int,
         c_times_penalty: float,
         progress: Callable[[PathPoint], None] | None = None,
+        is_fold: bool = False,
     ) -> None:
         self.basis, self.problem, self.exact, self.validation = basis, problem, exact, validation
         self.select, self.tol = select, tol
         self.max_iterations, self.progress, self.c_times_penalty = max_iterations, progress, c_times_penalty
+        self.judges = validation is not None and (progress is not None or not is_fold)
         self.solver = LogisticSolver(problem)
         self.records: list[PathPoint] = []
         self.iterations = 0
@@ -192,7 +195,8 @@ class RegularisationPath:
         logits, error, loss = None, math.nan, math.nan
         if self.validation is not None:
             logits = self.validation.logits(point.parameters)
-            error, loss = self.validation.judged(logits)
+            if self.judges:
+                error, loss = self.validation.judged(logits)
         record = PathPoint(
             C=self.c_times_penalty / penalty,
             iterations=point.iterations,

@@ -46,14 +46,17 @@ class LogisticProblem:
     n_classes: int
     spectrum: Tensor  # (rank + 1,) squared norms of the columns of z
     products: int = 0  # with all images, so far
-    place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's right class in flattened logits
+    n: int = field(init=False)
+    place: Tensor = field(init=False)  # (n,) of each image's right class in flattened logits
+    _blocks: list[tuple[slice, Tensor, Tensor]] = field(init=False)  # of rows: labels, and places in the block
 
     def __post_init__(self) -> None:
-        self.place = torch.arange(len(self.y), device=self.y.device) * self.n_classes + self.y
-
-    @property
-    def n(self) -> int:
-        return len(self.y)
+        self.n = len(self.y)
+        self.place = torch.arange(self.n, device=self.y.device) * self.n_classes + self.y
+        self._blocks = [
+            (some, self.y[some], self.place[some] - some.start * self.n_classes)
+            for some in split_logits(self.n, self.n_classes)
+        ]
 
     def logits(self, parameters: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes)."""
@@ -70,7 +73,7 @@ class LogisticProblem:
     def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
         """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
         residuals = torch.empty_like(logits) if out is None else out
-        total = sum(self._loss_of(some, logits, residuals) for some in split_logits(self.n, self.n_classes))
+        total = sum(self._loss_of(logits[some], y, place, residuals[some]) for some, y, place in self._blocks)
         return total, residuals
 
     def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
@@ -80,20 +83,20 @@ class LogisticProblem:
         would otherwise cost as much as a product.
         """
         total = 0.0
-        for some in split_logits(self.n, self.n_classes):
-            torch.add(start[some], move[some], alpha=length, out=logits[some])
-            total += self._loss_of(some, logits, residuals)
+        for some, y, place in self._blocks:
+            there = torch.add(start[some], move[some], alpha=length, out=logits[some])
+            total += self._loss_of(there, y, place, residuals[some])
         return total
 
     def squares(self, residuals: Tensor) -> Tensor:
         """Sum of the squared residuals of each class: (n, n_classes) -> (n_classes,)."""
-        blocks = split_logits(self.n, self.n_classes)
-        return torch.stack([residuals[some].square().sum(dim=0) for some in blocks]).sum(dim=0)
+        squares = [residuals[some].square().sum(dim=0) for some, _, _ in self._blocks]
+        return squares[0] if len(squares) == 1 else torch.stack(squares).sum(dim=0)
 
-    def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
-        out, place = residuals[some], self.place[some] - some.start * self.n_classes
+    @staticmethod
+    def _loss_of(logits: Tensor, y: Tensor, place: Tensor, out: Tensor) -> float:
         flat = out.view(-1)
-        losses = compute_cross_entropies(logits[some], self.y[some], out)
+        losses = compute_cross_entropies(logits, y, out)
         sure = flat[place] > 0.5
         flat[place] = 0.0
         missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
@@ -135,6 +138,11 @@ class ValidationSet:
     z: Tensor  # (n_val, rank + 1)
     y: Tensor  # (n_val,), -1 where the class is none of the training data's
     is_training: bool = False  # the training images themselves, as for the error that a probe has on them
+    _known: Tensor = field(init=False)  # (n_val,) whether the class is one of the training data's
+    _right: Tensor = field(init=False)  # (n_val,) class, 0 for unknown ones
+
+    def __post_init__(self) -> None:
+        self._known, self._right = self.y >= 0, self.y.clamp(min=0)
 
     def logits(self, parameters: Tensor) -> Tensor:
         """(n_classes, rank + 1) -> (n_val, n_classes)."""
@@ -152,12 +160,10 @@ class ValidationSet:
 
     def log_loss(self, logits: Tensor | InterpolatedLogits) -> float:
         """Mean over the images of trained classes, in nats; NaN if there are none."""
-        known = self.y >= 0
-        if not bool(known.any()):
+        if not bool(self._known.any()):
             return float("nan")
-        right = self.y.clamp(min=0)
-        losses = [compute_cross_entropies(logits[some], right[some]) for some in split_logits(*logits.shape)]
-        return float(torch.cat(losses)[known].mean())
+        losses = [compute_cross_entropies(logits[some], self._right[some]) for some in split_logits(*logits.shape)]
+        return float(torch.cat(losses)[self._known].mean())
 
 
 def interpolate_parabola(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
@@ -219,10 +225,11 @@ class Preconditioner:
         self._others = (problem.n - counts).clamp(min=1).to(z.dtype)
         # mean of p (1 - p) over the images of other classes, (n_classes,)
         self.bulk = torch.zeros(k, dtype=z.dtype, device=z.device)
+        self._renewal: tuple[Tensor, Tensor] | None = None  # 1 - p of the right class and penalties, not yet used
 
     def renew(self, residuals: Tensor, gradient: Tensor, ridge: Tensor) -> None:
         """Updates from residuals (n, n_classes), their gradient (the last column is their sum) and each column's
-        penalty.
+        penalty; what a step needs in addition to ``bulk`` is computed when one is asked for.
         """
         problem = self._problem
         right = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
@@ -232,10 +239,14 @@ class Preconditioner:
         # over other classes' images: sum of p, less sum of p squared; a share k / (k - 1) for what leaves the others
         spread = problem.n_classes / (problem.n_classes - 1)
         others = (gradient[:, -1] + missed) - (squares - right_squares)
-        weight = right * (1.0 - right)
-        grouped = torch.zeros_like(self._sizes).index_add_(0, self._slot, weight)
         total = others.clamp(min=0.0) * spread
         self.bulk = (total / self._others).clamp(min=_LEAST_WEIGHT)
+        self._renewal = right, ridge
+
+    def _factorise(self, right: Tensor, ridge: Tensor) -> None:
+        problem = self._problem
+        spread = problem.n_classes / (problem.n_classes - 1)
+        grouped = torch.zeros_like(self._sizes).index_add_(0, self._slot, right * (1.0 - right))
         shape = self._grouped.shape[:2]  # (n_classes, n_groups)
         extra = grouped.view(shape) * spread - self._sizes.view(shape) * self.bulk[:, None]
         self._root = extra.clamp(min=0.0).sqrt()
@@ -254,6 +265,9 @@ class Preconditioner:
 
     def applied(self, gradient: Tensor) -> Tensor:
         """The gradient (n_classes, rank + 1) over the Hessian."""
+        if self._renewal is not None:
+            self._factorise(*self._renewal)
+            self._renewal = None
         step = self._inverse * gradient
         # a row times a matrix, which is faster than the same as a matrix times a column
         seen = torch.bmm(step[:, None, :], self._grouped.transpose(1, 2)).squeeze(1) * self._root

@@ -175,7 +175,7 @@ def tune_penalties(
     for name in names:
         whole = ways.path(name, None, **options)[1]
         paths = [
-            part.path(name, (ways.x[out], ways.y[out]), **options)[1]
+            part.path(name, (ways.x[out], ways.y[out]), is_fold=True, **options)[1]
             for part, (_, out) in zip(parts, folds, strict=True)
         ]
         penalties = sorted((whole.c_times_penalty / value for value in values), reverse=True)
