@@ -319,7 +319,8 @@ def write_page(choice: Choice, path: str | os.PathLike[str], *, images: ImageDat
     QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
     MissingExtra without matplotlib and jinja2.
     """
-    return pages.write_page(render_choice_page(choice, images), path)
+    target = pages.require_page(path)
+    return pages.write_page(render_choice_page(choice, images), target)
 
 
 def render_choice_page(choice: Choice, images: ImageData | None = None) -> str:
