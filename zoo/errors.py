@@ -47,7 +47,7 @@ def escape_unprintable(text: str) -> str:
     >>> print(escape_unprintable("a\x1b[31mb\u202egnp.exe c\u200bat, Fu\xdf \U0001f469\u200d\U0001f52c"))
     a\x1b[31mb\u202egnp.exe c\u200bat, Fuß 👩‍🔬
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return re.sub(_MISLEADING, lambda found: found[0].encode("unicode_escape").decode(), text)
 
