@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -47,7 +48,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         monkeypatch.setenv(variable, str(tmp_path / variable))
     monkeypatch.setattr(unlisted, "_BY_PLACE", {})
     monkeypatch.setattr(cards, "_UNLISTED", {})
-    with serving_hub({"own/empty": {}, "own/pickle": {}}, gated=("own/gated",)) as server:
+    with serving_hub({"own/empty": {}, "own/pickle": {}, "own/vit": {}}, gated=("own/gated",)) as server:
         use_hub(server, monkeypatch)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
         yield server
@@ -150,6 +151,30 @@ def test_a_repository_of_transformers_loads_by_its_configuration_at_one_commit(h
     own = vit().vit(pixel_values=images).last_hidden_state[:, 1:].mean(dim=1)
     torch.testing.assert_close(averaged(images), own, rtol=0, atol=1e-5)
     assert zoo.card(f"hf:own/vit@{COMMIT}@avg").id == f"hf_own_vit_{COMMIT[:12]}@avg"
+
+
+@torch.no_grad()
+def test_a_repository_that_was_fetched_loads_without_a_network(
+    hub: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_vit(hub)
+    images = exact_images(1, 32).float()
+    features = zoo.load("hf:own/vit")[0](images)
+
+    def loaded() -> Tensor:
+        unlisted._BY_PLACE.clear()
+        cards._UNLISTED.clear()
+        found: Tensor = zoo.load("hf:own/vit")[0](images)
+        return found
+
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    assert torch.equal(loaded(), features)
+    (repository,) = (tmp_path / "hub").glob("models--*")
+    shutil.rmtree(repository / ".no_exist")  # as a copy is that another library has fetched
+    with pytest.raises(WeightsUnavailable, match=r"processor_config\.json.* ZOO_OFFLINE forbids to fetch it"):
+        loaded()
+    (repository / "snapshots" / COMMIT / ".gitattributes").touch()  # and one of all files of the repository
+    assert torch.equal(loaded(), features)
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from .locations import ExpectedFile, FetchedFile, HostResponse, ResolvedSource, 
 
 with require_extra("models", needed_for="Weights on Hugging Face"):
     from huggingface_hub import (
+        _CACHED_NO_EXIST,
         constants,
         get_hf_file_metadata,
         get_token,
@@ -72,7 +73,7 @@ def fetch_hub(resolved: ResolvedSource, *, expected: ExpectedFile) -> FetchedFil
         if path is not None:
             return _fetched(resolved, name, path, expected)
     listed = " or ".join(resolved.filenames)
-    if not (forbidden or reason):
+    if not (forbidden or reason) or all(_is_known_to_be_absent(resolved, name) for name in resolved.filenames):
         raise WeightsUnavailable(
             f"The Hugging Face repository {resolved.repository} ({resolved.place}) has no file {listed}; correct the "
             "place."
@@ -119,9 +120,23 @@ def _named(resolved: ResolvedSource, name: str) -> str:
 
 def _in_cache(resolved: ResolvedSource, name: str) -> Path | None:
     """The file in the cache; hf_hub_download(local_files_only=True) would ask the Hub about other things."""
+    path = _look_up(resolved, name)
+    return Path(path) if isinstance(path, str) else None
+
+
+def _look_up(resolved: ResolvedSource, name: str) -> object:
+    """A path in the cache, None, or another object: the Hub has no such file."""
     with _in_a_sentence(resolved, name):
-        path = try_to_load_from_cache(resolved.repository or "", name, revision=resolved.revision)
-    return Path(path) if isinstance(path, str) else None  # another object: the Hub has no such file
+        return try_to_load_from_cache(resolved.repository or "", name, revision=resolved.revision)
+
+
+def _is_known_to_be_absent(resolved: ResolvedSource, name: str) -> bool:
+    """Whether the cache tells that the repository has no such file: it was asked for, or all its files were fetched.
+
+    Every repository has a ``.gitattributes``, which nobody fetches but with everything else (``hf download NAME``).
+    """
+    path = _look_up(resolved, name)
+    return path is _CACHED_NO_EXIST or (path is None and isinstance(_look_up(resolved, ".gitattributes"), str))
 
 
 def _download(resolved: ResolvedSource, name: str) -> Path:
