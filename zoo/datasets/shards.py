@@ -283,7 +283,7 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
                     "or those that are one set as {a,b}."
                 )
             found += inside
-            missing += [] if inside else [f"a file {' or '.join(suffixes)} in {strip_password(path)}"]
+            missing += [] if inside else [f"file {' or '.join(suffixes)} in {strip_password(path)}"]
             continue
         where = where or ("/" if path.startswith("/") else ".")
         if _is_wild(where):
@@ -299,10 +299,10 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
         found += [(where, one, *listings[where][one]) for one in there]
         missing += [] if there else [strip_password(path)]
     if missing:
-        several = f"{len(missing):,} of {len(paths):,} files of {strip_password(pattern)!r}, the first is "
-        raise DataError(
-            f"There is no {several * (len(paths) > 1)}{missing[0]}; restore it or name the shards that there are."
-        )
+        lacking = f"There is no {missing[0]}"
+        if len(paths) > 1:
+            lacking += f", one of {len(missing):,} missing of the {len(paths):,} files of {strip_password(pattern)!r}"
+        raise DataError(f"{lacking}; restore it or name the shards that there are.")
     return found
 
 
