@@ -24,6 +24,7 @@ from zoo.cards import catalogue as cards
 from zoo.encoders import unlisted
 from zoo.errors import MissingExtra, NameNote, QueryError, WeightsRefused, WeightsUnavailable, ZooError
 from zoo.files import get_user_folder
+from zoo.weights.download import fetch
 
 TIMM = "test_vit.r160_in1k"
 SMALL: dict[str, Any] = {
@@ -175,6 +176,8 @@ def test_a_repository_that_was_fetched_loads_without_a_network(
         loaded()
     (repository / "snapshots" / COMMIT / ".gitattributes").touch()  # and one of all files of the repository
     assert torch.equal(loaded(), features)
+    with pytest.raises(WeightsUnavailable, match=r"other\.bin.* is not in huggingface_hub's cache"):
+        fetch(f"hf:own/vit@{COMMIT}/other.bin", folder=tmp_path)
 
 
 @torch.no_grad()

@@ -133,10 +133,12 @@ def _look_up(resolved: ResolvedSource, name: str) -> object:
 def _is_known_to_be_absent(resolved: ResolvedSource, name: str) -> bool:
     """Whether the cache tells that the repository has no such file: it was asked for, or all its files were fetched.
 
-    Every repository has a ``.gitattributes``, which nobody fetches but with everything else (``hf download NAME``).
+    Every repository has a ``.gitattributes``, which nobody fetches but with everything else (``hf download NAME``). Of
+    weights it tells nothing: a download that was stopped has the small files first.
     """
     path = _look_up(resolved, name)
-    return path is _CACHED_NO_EXIST or (path is None and isinstance(_look_up(resolved, ".gitattributes"), str))
+    is_whole = name.endswith(".json") and isinstance(_look_up(resolved, ".gitattributes"), str)
+    return path is _CACHED_NO_EXIST or (path is None and is_whole)
 
 
 def _download(resolved: ResolvedSource, name: str) -> Path:
