@@ -32,7 +32,8 @@ all                                            332.91     140.33
 A later ``zoo list`` took .70 processor seconds while it estimated the errors to expect, and .32 since it reads them
 (medians of three alternated runs of both builds, at a load of 20 on two cores, on which ``python -c pass`` took
 .02 to .03; on a quiet machine .47 before). At a load of 3 it takes .28: .02 for Python, .03 for click, .07 for 36 data
-classes, which Python writes anew in every process; ``zoo --version`` takes .16.
+classes, which Python writes anew in every process; ``zoo --version`` takes .16. At no load it takes .18 (.16 with a
+search word), ``zoo --version`` .10, and ``import click`` .06.
 
 Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
 warm the caches and are not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
