@@ -225,6 +225,7 @@ class Preconditioner:
         self._others = (problem.n - counts).clamp(min=1).to(z.dtype)
         # mean of p (1 - p) over the images of other classes, (n_classes,)
         self.bulk = torch.zeros(k, dtype=z.dtype, device=z.device)
+        self._spread = k / (k - 1)  # the share for what leaves the others
         self._renewal: tuple[Tensor, Tensor] | None = None  # 1 - p of the right class and penalties, not yet used
 
     def renew(self, residuals: Tensor, gradient: Tensor, ridge: Tensor) -> None:
@@ -236,19 +237,17 @@ class Preconditioner:
         squares = problem.squares(residuals)
         missed = torch.zeros_like(squares).index_add_(0, problem.y, right)
         right_squares = torch.zeros_like(squares).index_add_(0, problem.y, right.square())
-        # over other classes' images: sum of p, less sum of p squared; a share k / (k - 1) for what leaves the others
-        spread = problem.n_classes / (problem.n_classes - 1)
+        # over other classes' images: sum of p, less sum of p squared
         others = (gradient[:, -1] + missed) - (squares - right_squares)
-        total = others.clamp(min=0.0) * spread
+        total = others.clamp(min=0.0) * self._spread
         self.bulk = (total / self._others).clamp(min=_LEAST_WEIGHT)
         self._renewal = right, ridge
 
     def _factorise(self, right: Tensor, ridge: Tensor) -> None:
         problem = self._problem
-        spread = problem.n_classes / (problem.n_classes - 1)
         grouped = torch.zeros_like(self._sizes).index_add_(0, self._slot, right * (1.0 - right))
         shape = self._grouped.shape[:2]  # (n_classes, n_groups)
-        extra = grouped.view(shape) * spread - self._sizes.view(shape) * self.bulk[:, None]
+        extra = grouped.view(shape) * self._spread - self._sizes.view(shape) * self.bulk[:, None]
         self._root = extra.clamp(min=0.0).sqrt()
         self._inverse = 1.0 / torch.addcmul(ridge, self.bulk[:, None], problem.spectrum)  # (n_classes, rank + 1)
         inner = torch.empty(*shape, self._n_groups, dtype=right.dtype, device=right.device)

@@ -133,8 +133,8 @@ def _look_up(resolved: ResolvedSource, name: str) -> object:
 def _is_known_to_be_absent(resolved: ResolvedSource, name: str) -> bool:
     """Whether the cache tells that the repository has no such file: it was asked for, or all its files were fetched.
 
-    Every repository has a ``.gitattributes``, which nobody fetches but with everything else (``hf download NAME``). Of
-    weights it tells nothing: a download that was stopped has the small files first.
+    The Hub puts a ``.gitattributes`` into a repository that it makes, which is fetched with everything else alone
+    (``hf download NAME``). Of weights it tells nothing: a download that was stopped may have the small files already.
     """
     path = _look_up(resolved, name)
     is_whole = name.endswith(".json") and isinstance(_look_up(resolved, ".gitattributes"), str)
